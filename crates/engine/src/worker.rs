@@ -1,0 +1,676 @@
+//! One loop's part of the engine: turns batches of input into batches of replies.
+//!
+//! A batch is worked off in chunks of at most [`CHUNK_COMMANDS`] commands. Each chunk is *planned*
+//! (parsed, keys hashed, buckets prefetched, then records prefetched) and then *run* in order.
+//! Planning is a hint only: what a command does is decided when it runs.
+
+use crate::clients::Client;
+use crate::command::{Args, Flags};
+use crate::execute::{self, Call, Step};
+use crate::gates;
+use crate::lane::{OwnedCommand, Parked};
+use crate::registry::CommandId;
+use crate::server::{Mailbox, Message, Server};
+use crate::session::{Conn, Flow, Item, Items, Session, State};
+use crate::stats::{ThreadStats, bump};
+use env::sync::Arc;
+use resp::{ArgRef, Limits, Parsed};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Commands planned before they are run.
+const CHUNK_COMMANDS: usize = 256;
+/// Unsent output at which a connection's next commands wait for it to drain, bytes.
+const OUTPUT_PAUSE_BYTES: usize = 4 << 20;
+/// Input kept for a suspended connection before reading stops, bytes.
+const SUSPENDED_INPUT_BYTES_MAX: usize = 1 << 20;
+/// Under this slow-log threshold every command is timed by itself.
+const EXACT_TIMING_BELOW_US: i64 = 1000;
+
+/// A parsed command of the current chunk.
+#[derive(Debug, Clone, Copy)]
+struct Planned {
+    item: u32,
+    /// Registry index, `UNKNOWN` if there is no such command.
+    id: u16,
+    first_arg: u32,
+    args: u32,
+    first_hash: u32,
+    hashes: u32,
+    /// Where the next command of this input begins.
+    end: usize,
+}
+
+const UNKNOWN: u16 = u16::MAX;
+
+/// Progress through one connection's input within a batch.
+#[derive(Debug, Clone, Default)]
+struct Progress {
+    from_pending: bool,
+    /// Planned up to here.
+    planned: usize,
+    /// Executed up to here.
+    consumed: usize,
+    /// Nothing more to plan in this batch.
+    planned_all: bool,
+    /// Run nothing more in this batch.
+    stopped: Option<Flow>,
+    /// A complete command could not be parsed; reported once what is before it has run.
+    protocol_error: Option<resp::ProtocolError>,
+    output_before: usize,
+    commands: u64,
+    last_command: u16,
+}
+
+/// Per-loop state of the engine.
+#[derive(Debug)]
+pub struct Worker {
+    /// Which loop.
+    pub index: usize,
+    server: Arc<Server>,
+    mailbox: Arc<Mailbox>,
+    stats: Arc<ThreadStats>,
+    seat: store::Seat,
+    tokens: HashMap<u64, u64>,
+    planned: Vec<Planned>,
+    refs: Vec<ArgRef>,
+    hashes: Vec<u64>,
+    progress: Vec<Progress>,
+    next_item: usize,
+    timer: Timer,
+}
+
+/// Attributes time to commands. Fast ones share one clock reading per run of them.
+#[derive(Debug, Default)]
+struct Timer {
+    run: Vec<u16>,
+    started_ns: u64,
+}
+
+impl Timer {
+    fn settle(&mut self, stats: &ThreadStats) {
+        if self.run.is_empty() {
+            return;
+        }
+        let each = (env::clock::monotonic_ns() - self.started_ns) / self.run.len() as u64;
+        for id in self.run.drain(..) {
+            bump(&stats.command(CommandId(id)).time_ns, each);
+        }
+    }
+}
+
+impl Worker {
+    /// Called on the loop's own thread. `wake` makes the loop call [`Worker::inbox`] soon.
+    pub fn new(server: &Arc<Server>, index: usize, wake: Box<dyn Fn() + Send + Sync>) -> Worker {
+        let mailbox = Arc::new(Mailbox::new(wake));
+        server.add_mailbox(index, mailbox.clone());
+        Worker {
+            index,
+            stats: server.stats.register(server.registry.len()),
+            seat: server.store.safepoint().register(),
+            server: server.clone(),
+            mailbox,
+            tokens: HashMap::new(),
+            planned: Vec::new(),
+            refs: Vec::new(),
+            hashes: Vec::new(),
+            progress: Vec::new(),
+            next_item: 0,
+            timer: Timer::default(),
+        }
+    }
+
+    /// This loop's counters.
+    pub fn stats(&self) -> &ThreadStats {
+        &self.stats
+    }
+
+    /// The server.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// A connection with this description and token begins.
+    pub fn open(&mut self, client: Client, token: u64, session: Session) -> Box<Conn> {
+        let client = Arc::new(client);
+        self.tokens.insert(client.id, token);
+        self.server.clients.insert(client.clone());
+        bump(&self.stats.connections, 1);
+        Box::new(Conn {
+            client,
+            pending: Vec::new(),
+            pending_start: 0,
+            progress: resp::Progress::default(),
+            session: Some(Box::new(session)),
+            state: State::Ready,
+            soft_limit_since_ms: 0,
+        })
+    }
+
+    /// A connection came from another loop.
+    pub fn adopt(&mut self, conn: &mut Conn, token: u64) {
+        self.tokens.insert(conn.client.id, token);
+        *conn.client.place.lock() = (self.index, token);
+    }
+
+    /// A connection leaves for another loop; what still arrives for it here is sent after it.
+    pub fn release(&mut self, conn: &Conn) {
+        self.tokens.remove(&conn.client.id);
+    }
+
+    /// A connection ended.
+    pub fn close(&mut self, conn: &mut Conn) {
+        if let State::Suspended(parked) = &conn.state {
+            parked.abandon();
+        }
+        self.tokens.remove(&conn.client.id);
+        self.server.clients.remove(conn.client.id);
+    }
+
+    /// First step: takes the input in and plans the first chunk.
+    pub fn prepare(&mut self, items: &mut dyn Items) {
+        self.progress.clear();
+        self.next_item = 0;
+        for index in 0..items.len() {
+            let item = items.item(index);
+            *item.flow = Flow::Read;
+            let mut progress = Progress {
+                output_before: item.output.len(),
+                last_command: UNKNOWN,
+                ..Progress::default()
+            };
+            if !item.input.is_empty() {
+                bump(&self.stats.bytes_in, item.input.len() as u64);
+                bump(&item.conn.client.bytes_in, item.input.len() as u64);
+            }
+            if !item.conn.pending.is_empty() {
+                item.conn.pending.extend_from_slice(item.input);
+                progress.from_pending = true;
+            } else if !matches!(item.conn.state, State::Ready) {
+                item.conn.keep(item.input);
+                progress.from_pending = true;
+            }
+            self.progress.push(progress);
+        }
+        self.seat.enter();
+        self.plan(items);
+        self.seat.leave();
+    }
+
+    /// Plans the next chunk.
+    fn plan(&mut self, items: &mut dyn Items) {
+        self.planned.clear();
+        self.refs.clear();
+        self.hashes.clear();
+        let count = items.len();
+        while self.next_item < count && self.planned.len() < CHUNK_COMMANDS {
+            let item = items.item(self.next_item);
+            if self.progress[self.next_item].stopped.is_some()
+                || !matches!(item.conn.state, State::Ready)
+            {
+                self.progress[self.next_item].planned_all = true;
+            } else {
+                self.plan_item(self.next_item, item);
+            }
+            if self.progress[self.next_item].planned_all {
+                self.next_item += 1;
+            } else if self
+                .planned
+                .last()
+                .is_some_and(|last| last.item as usize == self.next_item)
+            {
+                // A session that may change how the rest is parsed: run what is planned first.
+                break;
+            }
+        }
+        for planned in &self.planned {
+            let hashes =
+                planned.first_hash as usize..(planned.first_hash + planned.hashes) as usize;
+            let db = items
+                .item(planned.item as usize)
+                .conn
+                .client
+                .db
+                .load(Relaxed) as usize;
+            for hash in &self.hashes[hashes] {
+                self.server.store.prefetch_record(db, *hash);
+            }
+        }
+    }
+
+    fn plan_item(&mut self, index: usize, item: Item<'_>) {
+        let progress = &mut self.progress[index];
+        let Conn {
+            pending,
+            pending_start,
+            progress: parser,
+            session,
+            ..
+        } = item.conn;
+        let session = session
+            .as_deref()
+            .expect("a ready connection has its session");
+        let source = if progress.from_pending {
+            &pending[*pending_start..]
+        } else {
+            item.input
+        };
+        let limits = Limits {
+            bulk_bytes_max: self.server.config.proto_max_bulk_len(),
+            authenticated: session.authenticated,
+        };
+        let db = session.db;
+        while self.planned.len() < CHUNK_COMMANDS {
+            let first_arg = self.refs.len();
+            match resp::parse_command(source, progress.planned, &limits, parser, &mut self.refs) {
+                Ok(Parsed::Complete { end }) => {
+                    progress.planned = end;
+                    let args = Args::new(source, &self.refs[first_arg..]);
+                    let name = self.server.registry.find(args.at(0));
+                    let first_hash = self.hashes.len();
+                    if let Some(id) = name {
+                        self.hash_keys(id, source, first_arg, db);
+                    }
+                    self.planned.push(Planned {
+                        item: index as u32,
+                        id: name.map_or(UNKNOWN, |id| id.0),
+                        first_arg: first_arg as u32,
+                        args: (self.refs.len() - first_arg) as u32,
+                        first_hash: first_hash as u32,
+                        hashes: (self.hashes.len() - first_hash) as u32,
+                        end,
+                    });
+                    if !session.authenticated {
+                        return;
+                    }
+                }
+                Ok(Parsed::Empty { end }) => {
+                    progress.planned = end;
+                    self.refs.truncate(first_arg);
+                }
+                Ok(Parsed::Incomplete { .. }) => {
+                    self.refs.truncate(first_arg);
+                    progress.planned_all = true;
+                    return;
+                }
+                Err(error) => {
+                    self.refs.truncate(first_arg);
+                    progress.protocol_error = Some(error);
+                    progress.planned_all = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn hash_keys(&mut self, id: CommandId, source: &[u8], first_arg: usize, db: usize) {
+        let entry = self.server.registry.entry(id);
+        let Some(spec) = entry.simple_keys else {
+            return;
+        };
+        let count = self.refs.len() - first_arg;
+        for at in spec.positions(count).take(execute::LATCHED_KEYS_MAX) {
+            let hash = self
+                .server
+                .store
+                .hash(&source[self.refs[first_arg + at].range()]);
+            self.server.store.prefetch_bucket(db, hash);
+            self.hashes.push(hash);
+        }
+    }
+
+    /// Second step: runs everything, chunk by chunk.
+    pub fn run(&mut self, items: &mut dyn Items) {
+        let now_ms = self.server.now_ms();
+        self.seat.enter();
+        self.resume_suspended(items, now_ms);
+        loop {
+            self.run_chunk(items, now_ms);
+            if self.next_item >= items.len() {
+                break;
+            }
+            self.plan(items);
+        }
+        self.seat.leave();
+        self.server.store.maintain();
+        for index in 0..items.len() {
+            self.finish(index, items.item(index), now_ms);
+        }
+    }
+
+    /// Connections whose parked command may run now.
+    fn resume_suspended(&mut self, items: &mut dyn Items, now_ms: i64) {
+        for index in 0..items.len() {
+            let item = items.item(index);
+            let State::Suspended(parked) = &item.conn.state else {
+                continue;
+            };
+            if parked.on_lane() {
+                continue;
+            }
+            if let Some(suspended) = parked.take_granted() {
+                let mut session = suspended.session;
+                let client = item.conn.client.clone();
+                let call = Call {
+                    server: &self.server,
+                    client: &client,
+                    stats: &self.stats,
+                    loop_index: self.index,
+                    now_ms,
+                    breath: None,
+                };
+                execute::granted(&call, &mut session, item.output, &suspended.command);
+                if let Some(request) = suspended.request {
+                    self.server.store.lock_end(&request);
+                }
+                self.restore(item.conn, session);
+            }
+        }
+    }
+
+    /// A suspended connection has its session back.
+    fn restore(&self, conn: &mut Conn, session: Box<Session>) {
+        conn.client.blocked.store(false, Relaxed);
+        conn.state = if session.close_after_reply {
+            State::Closing
+        } else {
+            State::Ready
+        };
+        conn.session = Some(session);
+    }
+
+    fn run_chunk(&mut self, items: &mut dyn Items, now_ms: i64) {
+        let planned = std::mem::take(&mut self.planned);
+        let refs = std::mem::take(&mut self.refs);
+        let hashes = std::mem::take(&mut self.hashes);
+        let exact =
+            (0..EXACT_TIMING_BELOW_US).contains(&self.server.config.slowlog_log_slower_than());
+        self.timer.started_ns = env::clock::monotonic_ns();
+        for plan in &planned {
+            let index = plan.item as usize;
+            if self.progress[index].stopped.is_some() {
+                continue;
+            }
+            let args = &refs[plan.first_arg as usize..(plan.first_arg + plan.args) as usize];
+            let hashes =
+                &hashes[plan.first_hash as usize..(plan.first_hash + plan.hashes) as usize];
+            self.run_one(items.item(index), plan, args, hashes, now_ms, exact);
+        }
+        self.timer.settle(&self.stats);
+        self.planned = planned;
+        self.refs = refs;
+        self.hashes = hashes;
+    }
+
+    #[inline]
+    fn run_one(
+        &mut self,
+        item: Item<'_>,
+        plan: &Planned,
+        refs: &[ArgRef],
+        hashes: &[u64],
+        now_ms: i64,
+        exact: bool,
+    ) {
+        let index = plan.item as usize;
+        let progress = &mut self.progress[index];
+        let Conn {
+            client,
+            pending,
+            pending_start,
+            session: own_session,
+            state,
+            ..
+        } = item.conn;
+        let source = if progress.from_pending {
+            &pending[*pending_start..]
+        } else {
+            item.input
+        };
+        let session = own_session
+            .as_deref_mut()
+            .expect("a ready connection has its session");
+        let args = Args::new(source, refs);
+        let name = (plan.id != UNKNOWN).then_some(CommandId(plan.id));
+        let id = match gates::admit(&self.server, session, name, args) {
+            Ok(id) => id,
+            Err((error, id)) => {
+                execute::refuse(&self.stats, session, item.output, &error, id);
+                progress.consumed = plan.end;
+                return;
+            }
+        };
+        let call = Call {
+            server: &self.server,
+            client,
+            stats: &self.stats,
+            loop_index: self.index,
+            now_ms,
+            breath: None,
+        };
+        let fast = !exact
+            && self
+                .server
+                .registry
+                .entry(id)
+                .command
+                .flags
+                .has(Flags::FAST);
+        let started_ns = if fast {
+            0
+        } else {
+            self.timer.settle(&self.stats);
+            env::clock::monotonic_ns()
+        };
+        let step = execute::execute(&call, session, item.output, id, args, hashes);
+        match step {
+            Step::Done => {
+                progress.consumed = plan.end;
+                progress.commands += 1;
+                progress.last_command = id.0;
+                if fast {
+                    self.timer.run.push(id.0);
+                } else {
+                    let ended_ns = env::clock::monotonic_ns();
+                    bump(&self.stats.command(id).time_ns, ended_ns - started_ns);
+                    self.server
+                        .note_duration(client, id, args, ended_ns - started_ns);
+                    self.timer.started_ns = ended_ns;
+                }
+                if session.close_after_reply {
+                    *state = State::Closing;
+                    progress.stopped = Some(Flow::Close);
+                } else if client.closing.load(Relaxed) {
+                    progress.stopped = Some(Flow::Abort);
+                } else if item.output.len() > OUTPUT_PAUSE_BYTES {
+                    progress.stopped = Some(Flow::Drain);
+                }
+            }
+            Step::Deferred => {
+                bump(&self.stats.deferred, 1);
+                progress.stopped = Some(Flow::Again);
+            }
+            Step::Locked | Step::Slow => {
+                progress.consumed = plan.end;
+                progress.commands += 1;
+                progress.last_command = id.0;
+                let owned = OwnedCommand::new(id, args);
+                let session = own_session.take().expect("checked above");
+                let flow = self.suspend(client.clone(), state, owned, session, step);
+                self.progress[index].stopped = Some(flow);
+            }
+        }
+    }
+
+    /// Parks a command or hands it to the slow lane.
+    fn suspend(
+        &self,
+        client: Arc<Client>,
+        state: &mut State,
+        command: OwnedCommand,
+        session: Box<Session>,
+        step: Step,
+    ) -> Flow {
+        client.blocked.store(step == Step::Locked, Relaxed);
+        if step == Step::Slow {
+            bump(&self.stats.slow_lane, 1);
+            let parked = Parked::slow(&self.server, &client, self.index, command, session);
+            *state = State::Suspended(parked.clone());
+            self.server
+                .store
+                .lane()
+                .submit(Box::new(move |breath| parked.start_on_lane(breath)));
+            return Flow::Read;
+        }
+        bump(&self.stats.parked, 1);
+        let (parked, granted) = Parked::short(&self.server, &client, self.index, command, session);
+        *state = State::Suspended(parked);
+        if granted { Flow::Again } else { Flow::Read }
+    }
+
+    /// Puts unconsumed input aside and says what the loop does next.
+    fn finish(&mut self, index: usize, item: Item<'_>, now_ms: i64) {
+        let progress = std::mem::take(&mut self.progress[index]);
+        let conn = item.conn;
+        // What was parsed but not executed is parsed again.
+        if progress.consumed < progress.planned && progress.stopped.is_some() {
+            conn.progress = resp::Progress::default();
+        }
+        let upto = if progress.stopped.is_some() {
+            progress.consumed
+        } else {
+            progress.planned
+        };
+        if progress.from_pending {
+            conn.consume(upto);
+        } else if upto < item.input.len() {
+            conn.keep(&item.input[upto..]);
+        }
+        let written = item.output.len().saturating_sub(progress.output_before);
+        bump(&self.stats.bytes_out, written as u64);
+        let client = &conn.client;
+        if progress.commands > 0 {
+            bump(&client.bytes_out, written as u64);
+            bump(&client.commands, progress.commands);
+            client.active_ms.store(now_ms, Relaxed);
+            client.last_command.store(progress.last_command, Relaxed);
+            if let Some(session) = &conn.session {
+                client.db.store(session.db as u32, Relaxed);
+                client.resp.store(session.version.number().into(), Relaxed);
+            }
+        }
+        client.query_bytes.store(conn.pending().len(), Relaxed);
+        *item.flow = self.next_flow(conn, item.output, progress);
+    }
+
+    fn next_flow(
+        &self,
+        conn: &mut Conn,
+        output: &mut base::output::Output,
+        progress: Progress,
+    ) -> Flow {
+        if conn.client.closing.load(Relaxed) && !matches!(progress.stopped, Some(Flow::Close)) {
+            return Flow::Abort;
+        }
+        if let Some(flow) = progress.stopped
+            && flow != Flow::Read
+        {
+            return flow;
+        }
+        if let Some(error) = progress.protocol_error {
+            let line = error.to_string();
+            self.stats.error("ERR");
+            let version = conn
+                .session
+                .as_ref()
+                .map_or(resp::Version::Resp2, |s| s.version);
+            resp::Reply::new(output, version).error(&format!("ERR {line}"));
+            conn.state = State::Closing;
+            return Flow::Close;
+        }
+        let waiting = conn.pending().len();
+        if waiting > self.server.config.client_query_buffer_limit() {
+            bump(&self.stats.query_limit_closed, 1);
+            self.server.host().log(&format!(
+                "Closing client that reached max query buffer length: {}",
+                conn.client
+                    .line(self.server.now_ms(), &|_| "NULL".to_owned())
+            ));
+            return Flow::Abort;
+        }
+        match &conn.state {
+            State::Suspended(_) if waiting > SUSPENDED_INPUT_BYTES_MAX => Flow::Hold,
+            State::Closing => Flow::Close,
+            _ => Flow::Read,
+        }
+    }
+
+    /// Takes messages from other threads. `deliver` hands the connection with this token, if it is
+    /// still here, to the given closure.
+    pub fn inbox(&mut self, desk: &mut dyn Desk) {
+        let mut messages = Vec::new();
+        self.mailbox.drain(|message| messages.push(message));
+        for message in messages {
+            let id = match &message {
+                Message::Granted(id) | Message::Kill(id) | Message::Resume(id) => *id,
+                Message::Finished(finished) => finished.client_id,
+            };
+            let Some(token) = self.tokens.get(&id).copied() else {
+                self.forward(id, message);
+                continue;
+            };
+            match message {
+                Message::Kill(_) => desk.close(token),
+                Message::Resume(_) => desk.resume(token),
+                Message::Granted(_) => self.granted(desk, token),
+                Message::Finished(finished) => {
+                    if let Some((conn, output)) = desk.with(token) {
+                        output.append(finished.output);
+                        self.restore(conn, finished.session);
+                        desk.resume(token);
+                    }
+                }
+            }
+        }
+    }
+
+    fn granted(&mut self, desk: &mut dyn Desk, token: u64) {
+        let Some((conn, _)) = desk.with(token) else {
+            return;
+        };
+        let State::Suspended(parked) = &conn.state else {
+            return;
+        };
+        if parked.on_lane() {
+            let parked = parked.clone();
+            self.server
+                .store
+                .lane()
+                .submit(Box::new(move |breath| parked.resume_on_lane(breath)));
+        } else {
+            desk.resume(token);
+        }
+    }
+
+    /// The connection is not here: it moved, or it is gone.
+    fn forward(&self, id: u64, message: Message) {
+        let Some(client) = self.server.clients.get(id) else {
+            return;
+        };
+        let (index, _) = *client.place.lock();
+        if index != self.index {
+            self.server.post(index, message);
+        }
+    }
+}
+
+/// What the inbox may do to connections.
+pub trait Desk {
+    /// Runs the connection again without new input.
+    fn resume(&mut self, token: u64);
+    /// Closes it at once.
+    fn close(&mut self, token: u64);
+    /// Session and output of the connection.
+    fn with(&mut self, token: u64) -> Option<(&mut Conn, &mut base::output::Output)>;
+}
