@@ -14,6 +14,7 @@
     reason = "a test tool that starts other programs: it must not share the server's door to the system"
 )]
 
+pub mod coverage;
 pub mod run;
 pub mod transcript;
 

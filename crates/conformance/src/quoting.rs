@@ -1,5 +1,7 @@
 //! Quoting of arguments and texts as redis-cli does it: `"\x00\n"` and `'plain'`.
 
+use std::fmt::Write;
+
 /// Splits a command line into arguments.
 pub fn split(line: &str) -> Result<Vec<Vec<u8>>, String> {
     let bytes = line.as_bytes();
@@ -97,7 +99,10 @@ pub fn quote(text: &[u8]) -> String {
             b'\r' => quoted.push_str("\\r"),
             b'\t' => quoted.push_str("\\t"),
             b' '..=b'~' => quoted.push(byte as char),
-            _ => quoted.push_str(&format!("\\x{byte:02x}")),
+            _ => {
+                // A String takes whatever is written to it.
+                let _ = write!(quoted, "\\x{byte:02x}");
+            }
         }
     }
     quoted.push('"');

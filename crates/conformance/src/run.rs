@@ -4,6 +4,7 @@ use crate::connection::{Connection, REPLY_WAIT_MAX, Received, SILENCE};
 use crate::notation::{self, Bindings, Pattern, Protocol};
 use crate::process::{Program, Server};
 use crate::transcript::{self, Action, Block, Step, Transcript};
+use crate::value::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -150,7 +151,7 @@ fn empty(server: &Server) -> Result<(), String> {
         .send(&[b"FLUSHALL".to_vec()])
         .map_err(|error| error.to_string())?;
     match connection.receive(REPLY_WAIT_MAX) {
-        Ok(Received::Reply(crate::value::Value::Simple(_))) => Ok(()),
+        Ok(Received::Reply(Value::Simple(_))) => Ok(()),
         other => Err(format!("FLUSHALL before the block gave {other:?}")),
     }
 }
@@ -158,7 +159,10 @@ fn empty(server: &Server) -> Result<(), String> {
 /// The connections of one block.
 struct Session {
     connections: Vec<Connection>,
+    /// In which protocol the block runs.
     protocol: Protocol,
+    /// What each connection speaks now.
+    spoken: Vec<Protocol>,
     bindings: Bindings,
 }
 
@@ -173,6 +177,7 @@ impl Session {
         Ok(Self {
             connections,
             protocol,
+            spoken: vec![protocol; block.connections.len()],
             bindings: Bindings::new(),
         })
     }
@@ -181,11 +186,11 @@ impl Session {
         let connection = &mut self.connections[step.connection];
         let sent = match &step.action {
             Action::Command(arguments) => {
-                let filled: Result<Vec<_>, String> = arguments
+                let filled: Vec<_> = arguments
                     .iter()
                     .map(|argument| fill_in(argument, &self.bindings))
                     .collect();
-                connection.send(&filled?)
+                connection.send(&filled)
             }
             Action::Raw(bytes) => connection.send_raw(bytes),
             Action::Read => Ok(()),
@@ -216,10 +221,11 @@ impl Session {
             let received = self.connections[step.connection]
                 .receive(wait)
                 .map_err(|error| format!("  cannot read: {error}"))?;
+            let protocol = self.spoken_after(step, &received);
             let agrees = match (&received, pattern) {
                 (Received::Nothing, Pattern::None) | (Received::Closed, Pattern::Closed) => true,
                 (Received::Reply(value), pattern) => {
-                    pattern.matches(value, self.protocol, &mut self.bindings)
+                    pattern.matches(value, protocol, &mut self.bindings)
                 }
                 _ => false,
             };
@@ -232,6 +238,21 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// The protocol of a reply to `step`: HELLO and RESET change it for their own reply already.
+    fn spoken_after(&mut self, step: &Step, received: &Received) -> Protocol {
+        let spoken = &mut self.spoken[step.connection];
+        if let (Action::Command(arguments), Received::Reply(value)) = (&step.action, received) {
+            match (arguments[0].to_ascii_uppercase().as_slice(), value) {
+                (b"HELLO", Value::Map(_)) => *spoken = Protocol::Resp3,
+                (b"HELLO", Value::Array(_)) | (b"RESET", Value::Simple(_)) => {
+                    *spoken = Protocol::Resp2;
+                }
+                _ => {}
+            }
+        }
+        *spoken
     }
 
     /// Replies that no step asked for are failures too.
@@ -255,18 +276,14 @@ impl Session {
 }
 
 /// Replaces an argument `{name}` by what `(let name ...)` remembered.
-fn fill_in(argument: &[u8], bindings: &Bindings) -> Result<Vec<u8>, String> {
+fn fill_in(argument: &[u8], bindings: &Bindings) -> Vec<u8> {
     let name = argument
         .strip_prefix(b"{")
         .and_then(|rest| rest.strip_suffix(b"}"));
-    let Some(name) = name.and_then(|name| std::str::from_utf8(name).ok()) else {
-        return Ok(argument.to_vec());
-    };
+    let name = name.and_then(|name| std::str::from_utf8(name).ok());
     // Hash tags such as {tag} are ordinary keys: only remembered names are replaced.
-    Ok(bindings
-        .get(name)
-        .cloned()
-        .unwrap_or_else(|| argument.to_vec()))
+    let remembered = name.and_then(|name| bindings.get(name));
+    remembered.map_or_else(|| argument.to_vec(), Clone::clone)
 }
 
 fn describe(received: &Received) -> String {
@@ -325,9 +342,11 @@ fn bless_block(shared: &mut Option<Server>, block: &Block) -> Result<Vec<(usize,
             for step in &block.steps {
                 session.perform(step)?;
                 if is_waiting(step) {
-                    run.push(receive_what_comes(
-                        &mut session.connections[step.connection],
-                    )?);
+                    let received = receive_what_comes(&mut session.connections[step.connection])?;
+                    for reply in &received {
+                        session.spoken_after(step, reply);
+                    }
+                    run.push(received);
                 } else {
                     session.judge(step).map_err(|failure| {
                         format!("{} [{protocol:?}]\n    {}\n{failure}", step.line, step.text)

@@ -125,7 +125,7 @@ fn parse_info(info: &str, line: usize) -> Result<Block, String> {
             ("fresh", "") => block.fresh = true,
             ("oracle", "none") => oracle_is_none = true,
             ("reason", reason) if !reason.is_empty() => {
-                block.without_oracle = Some(reason.to_owned())
+                block.without_oracle = Some(reason.to_owned());
             }
             ("conns", names) if !names.is_empty() => {
                 block.connections = names.split(',').map(str::to_owned).collect();
@@ -246,7 +246,11 @@ fn parse_action(block: &Block, line: &str) -> Result<Option<(usize, Action)>, St
         }
         Action::Raw(bytes)
     } else if let Some(command) = rest.strip_prefix('>') {
-        Action::Command(quoting::split(command)?)
+        let arguments = quoting::split(command)?;
+        if arguments.is_empty() {
+            return Err("a command without a name".into());
+        }
+        Action::Command(arguments)
     } else if rest == "<" {
         Action::Read
     } else {
