@@ -45,7 +45,7 @@ fi
 step smoke ./scripts/smoke.sh "$target/$profile/pronghorn"
 
 if cargo deny --version >/dev/null 2>&1; then
-    step deny cargo deny --offline check bans licenses sources
+    step deny cargo deny check bans licenses sources
 else
     leave_out deny "cargo-deny is not installed"
 fi

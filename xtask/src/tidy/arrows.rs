@@ -5,6 +5,9 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
+/// What any crate's tests may use.
+const FOR_TESTS: &[&str] = &["base", "env"];
+
 /// The whole table. A new arrow is a decision, not a line in a manifest.
 const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
@@ -78,7 +81,8 @@ fn judge(metadata: &Value) -> Vec<String> {
             .filter(|dependency| dependency["path"].is_string())
         {
             let target = dependency["name"].as_str().unwrap_or_default();
-            if !allowed.contains(&target) {
+            let for_tests = dependency["kind"] == "dev" && FOR_TESTS.contains(&target);
+            if !allowed.contains(&target) && !for_tests {
                 findings.push(format!("arrow {name} -> {target} is not allowed"));
             }
         }
@@ -96,7 +100,8 @@ mod tests {
         let metadata = json!({"packages": [
             {"name": "net", "dependencies": [{"name": "base", "path": "x"}, {"name": "resp", "path": "x"}]},
             {"name": "stranger", "dependencies": []},
-            {"name": "base", "dependencies": [{"name": "libc"}]},
+            {"name": "base", "dependencies": [
+                {"name": "libc"}, {"name": "env", "path": "x", "kind": "dev"}]},
         ]});
         let findings = judge(&metadata);
         assert_eq!(findings.len(), 2, "{findings:?}");
