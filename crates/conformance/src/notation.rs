@@ -713,7 +713,7 @@ mod tests {
         check(r#"%{$"a" => :1}"#, &flat, Protocol::Resp2, true);
         check(r#"%{$"a" => :1}"#, &map, Protocol::Resp3, true);
         check(r#"%{$"a" => :1}"#, &flat, Protocol::Resp3, false);
-        check(r#"%{(rest)}"#, &map, Protocol::Resp3, true);
+        check(r"%{(rest)}", &map, Protocol::Resp3, true);
         check("(nil)", &Value::NullBulk, Protocol::Resp2, true);
         check("(nil)", &Value::NullArray, Protocol::Resp2, false);
         check("(nil array)", &Value::Null, Protocol::Resp3, true);
