@@ -35,11 +35,36 @@ fi
 step doctests cargo test --workspace --profile $profile --doc
 step tidy cargo xtask tidy
 
-if grep -rqs 'fn loom_' crates/structures/src crates/store/src; then
-    step loom env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" \
-        cargo test -p structures -p store --release --lib loom_
+# Generated documents, once they are in the tree.
+if [ -e COMPAT.md ]; then
+    step codegen env PRONGHORN_BIN="$target/$profile/pronghorn" cargo xtask codegen --check
 else
-    leave_out loom "no test of structures or store is named loom_..."
+    leave_out codegen "COMPAT.md has not been generated yet"
+fi
+
+# Interleavings of the lock protocols. The bound on preemptions keeps it to minutes.
+packages=()
+for crate in crates/*/; do
+    ! grep -rqs 'fn loom_' "$crate/src" || packages+=(-p "$(basename "$crate")")
+done
+if [ "${#packages[@]}" -gt 0 ]; then
+    step loom env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" \
+        LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}" \
+        timeout 900 cargo test "${packages[@]}" --profile $profile --lib loom_
+else
+    leave_out loom "no test is named loom_..."
+fi
+
+# Fuzz targets run blindly on the stable compiler: no coverage guidance, but every target runs.
+if compgen -G 'fuzz/fuzz_targets/*.rs' >/dev/null; then
+    for file in fuzz/fuzz_targets/*.rs; do
+        name=$(basename "$file" .rs)
+        step "fuzz $name" env RUSTFLAGS="--cfg fuzzing" CARGO_TARGET_DIR="$target/fuzz" \
+            cargo run --quiet --manifest-path fuzz/Cargo.toml --release --bin "$name" -- \
+            -max_total_time=15 -max_len=4096 -verbosity=0
+    done
+else
+    leave_out fuzz "no fuzz targets in fuzz/fuzz_targets"
 fi
 
 step smoke ./scripts/smoke.sh "$target/$profile/pronghorn"
