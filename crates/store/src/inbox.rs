@@ -9,23 +9,16 @@
 //! - *No lost wake-up.* `signalled` is set by the pusher after its message is in, and cleared by
 //!   the loop before it takes messages. So a pusher that finds it set knows that a drain which
 //!   will see its message is still to come; a pusher that sets it must wake the loop.
-//! - *Bounded.* Every message is [`Class::Owed`] (an answer the loop waits for, so there is at most
-//!   one per connection or request of that loop) or [`Class::Offered`], of which at most
-//!   `offered_max` wait; one more is refused and given back.
+//! - *Bounded.* A message is either *owed* ([`Inbox::push`]): an answer the loop waits for, of which
+//!   there is at most one per connection or request of that loop; or *offered*
+//!   ([`Inbox::offer`]): at most `offered_max` of these wait, one more is refused and given back.
 
 use env::sync::atomic::{AtomicBool, Ordering};
 use env::sync::{CachePadded, Mutex};
 use std::fmt;
 
-/// Why a message may be put into an inbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// The loop waits for it: a grant, a served blocked client, the end of a slow command. Never
-    /// refused; bounded by what the loop has outstanding.
-    Owed,
-    /// It comes unasked, as often as others like: a published message, an invalidation.
-    Offered,
-}
+/// Offered messages that wait at most, unless an inbox is given another bound.
+pub const OFFERED_MAX: usize = 65_536;
 
 /// What the pusher has to do.
 #[must_use = "a loop that is not woken sleeps on"]
@@ -54,8 +47,13 @@ struct State<T> {
 }
 
 impl<T> Inbox<T> {
-    /// An empty inbox that holds at most `offered_max` messages of [`Class::Offered`].
-    pub fn new(offered_max: usize) -> Self {
+    /// An empty inbox that holds at most [`OFFERED_MAX`] offered messages.
+    pub fn new() -> Self {
+        Self::with_bound(OFFERED_MAX)
+    }
+
+    /// An empty inbox that holds at most `offered_max` offered messages.
+    pub fn with_bound(offered_max: usize) -> Self {
         Inbox {
             signalled: CachePadded::new(AtomicBool::new(false)),
             state: Mutex::new(State {
@@ -66,36 +64,36 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Appends a message.
+    /// Appends a message that the loop waits for: a grant, a served blocked client, the end of a
+    /// slow command. Never refused; bounded by what the loop has outstanding.
+    pub fn push(&self, message: T) -> Pushed {
+        self.state.lock().messages.push(message);
+        self.signal()
+    }
+
+    /// Appends a message that comes unasked, as often as others like: a published message, an
+    /// invalidation.
     ///
     /// # Errors
-    /// Gives an offered message back if `offered_max` of them wait. The caller treats it as it
-    /// treats a client that does not read: it drops the message and closes the connection, or
-    /// counts it.
-    pub fn push(&self, message: T, class: Class) -> Result<Pushed, Refused<T>> {
+    /// Gives the message back if `offered_max` of them wait. The caller treats it as it treats a
+    /// client that does not read: it drops the message and closes the connection, or counts it.
+    pub fn offer(&self, message: T) -> Result<Pushed, Refused<T>> {
         {
             let mut state = self.state.lock();
-            if class == Class::Offered {
-                if state.offered == self.offered_max {
-                    return Err(Refused(message));
-                }
-                state.offered += 1;
+            if state.offered == self.offered_max {
+                return Err(Refused(message));
             }
+            state.offered += 1;
             state.messages.push(message);
         }
-        let signalled = self.signalled.swap(true, Ordering::AcqRel);
-        Ok(if signalled {
+        Ok(self.signal())
+    }
+
+    fn signal(&self) -> Pushed {
+        if self.signalled.swap(true, Ordering::AcqRel) {
             Pushed::Enough
         } else {
             Pushed::Wake
-        })
-    }
-
-    /// Appends a message of [`Class::Owed`].
-    pub fn push_owed(&self, message: T) -> Pushed {
-        match self.push(message, Class::Owed) {
-            Ok(pushed) => pushed,
-            Err(_) => unreachable!("owed messages are never refused"),
         }
     }
 
@@ -104,6 +102,21 @@ impl<T> Inbox<T> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         !self.signalled.load(Ordering::Relaxed)
+    }
+
+    /// Passes all messages to `take`, oldest first, with nothing locked; for the owning loop only.
+    /// Otherwise as [`Inbox::drain_into`].
+    pub fn drain(&self, take: impl FnMut(T)) {
+        if self.is_empty() {
+            return;
+        }
+        let mut messages = Vec::new();
+        self.drain_into(&mut messages);
+        messages.drain(..).for_each(take);
+        let mut state = self.state.lock();
+        if state.messages.capacity() == 0 {
+            state.messages = messages;
+        }
     }
 
     /// Moves all messages to the end of `into`, oldest first; for the owning loop only. Every
@@ -125,6 +138,12 @@ impl<T> Inbox<T> {
     }
 }
 
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> fmt::Debug for Inbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inbox")
@@ -140,32 +159,32 @@ mod tests {
 
     #[test]
     fn order_wake_and_bound() {
-        let inbox = Inbox::new(2);
+        let inbox = Inbox::with_bound(2);
         assert!(inbox.is_empty());
-        assert_eq!(inbox.push_owed(1), Pushed::Wake);
-        assert_eq!(inbox.push(2, Class::Offered), Ok(Pushed::Enough));
-        assert_eq!(inbox.push(3, Class::Offered), Ok(Pushed::Enough));
-        assert_eq!(inbox.push(4, Class::Offered), Err(Refused(4)));
-        assert_eq!(inbox.push_owed(5), Pushed::Enough);
+        assert_eq!(inbox.push(1), Pushed::Wake);
+        assert_eq!(inbox.offer(2), Ok(Pushed::Enough));
+        assert_eq!(inbox.offer(3), Ok(Pushed::Enough));
+        assert_eq!(inbox.offer(4), Err(Refused(4)));
+        assert_eq!(inbox.push(5), Pushed::Enough);
         let mut got = vec![0];
         inbox.drain_into(&mut got);
         assert_eq!(got, [0, 1, 2, 3, 5]);
         assert!(inbox.is_empty());
-        assert_eq!(inbox.push(6, Class::Offered), Ok(Pushed::Wake));
+        assert_eq!(inbox.offer(6), Ok(Pushed::Wake));
         got.clear();
-        inbox.drain_into(&mut got);
+        inbox.drain(|message| got.push(message));
         assert_eq!(got, [6]);
     }
 
     #[test]
     fn producers_keep_their_order() {
-        let inbox = std::sync::Arc::new(Inbox::new(0));
+        let inbox = std::sync::Arc::new(Inbox::with_bound(0));
         let producers: Vec<_> = (0..4u32)
             .map(|producer| {
                 let inbox = std::sync::Arc::clone(&inbox);
                 env::thread::spawn_named("producer", move || {
                     for number in 0..10_000u32 {
-                        let _ = inbox.push_owed((producer, number));
+                        let _ = inbox.push((producer, number));
                     }
                 })
                 .unwrap()
@@ -198,13 +217,13 @@ mod loom_tests {
     #[test]
     fn loom_inbox_loses_no_wake_up() {
         loom::model(|| {
-            let inbox = Arc::new(Inbox::new(0));
+            let inbox = Arc::new(Inbox::with_bound(0));
             let bell = Arc::new(Notify::new());
             let producers: Vec<_> = (0..2u32)
                 .map(|producer| {
                     let (inbox, bell) = (Arc::clone(&inbox), Arc::clone(&bell));
                     thread::spawn(move || {
-                        if inbox.push_owed(producer) == Pushed::Wake {
+                        if inbox.push(producer) == Pushed::Wake {
                             bell.notify();
                         }
                     })
@@ -227,12 +246,12 @@ mod loom_tests {
     #[test]
     fn loom_inbox_keeps_order() {
         loom::model(|| {
-            let inbox = Arc::new(Inbox::new(0));
+            let inbox = Arc::new(Inbox::with_bound(0));
             let producer = {
                 let inbox = Arc::clone(&inbox);
                 thread::spawn(move || {
-                    let _ = inbox.push_owed(1);
-                    let _ = inbox.push_owed(2);
+                    let _ = inbox.push(1);
+                    let _ = inbox.push(2);
                 })
             };
             let mut got = Vec::new();

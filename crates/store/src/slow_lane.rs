@@ -25,6 +25,7 @@ use env::sync::{Condvar, Mutex};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,6 +184,23 @@ impl SlowLane {
         }))
     }
 
+    /// A lane that keeps `threads` threads (at least 2) and starts them now, so that a machine that
+    /// gives no threads is noticed early. Under load it grows to twice as many, or 8.
+    pub fn start(threads: usize) -> io::Result<Self> {
+        let threads_min = threads.max(2);
+        let defaults = LaneLimits::default();
+        let lane = SlowLane::new(LaneLimits {
+            threads_min,
+            threads_max: defaults.threads_max.max(2 * threads_min),
+            ..defaults
+        });
+        for _ in 0..threads_min {
+            let mut state = lane.0.state.lock();
+            lane.0.spawn(&mut state)?;
+        }
+        Ok(lane)
+    }
+
     /// Queues a job. It runs when a thread is free, raised jobs first, otherwise in this order.
     ///
     /// # Errors
@@ -199,16 +217,10 @@ impl SlowLane {
         if !grow && waiting >= lane.limits.queue_max + state.idle {
             return Err(LaneError::Full(work));
         }
-        if grow {
-            let shared = Arc::clone(lane);
-            let started = env::thread::spawn_named("slow-lane", move || shared.serve());
-            match started {
-                Ok(_) => state.threads += 1,
-                // The machine gives no more threads: those there are will do.
-                Err(_) if state.threads > 0 => {}
-                Err(_) => return Err(LaneError::Full(work)),
-            }
+        if grow && lane.spawn(&mut state).is_err() && state.threads == 0 {
+            return Err(LaneError::Full(work));
         }
+        // If the machine gives no more threads, those there are will do.
         state.queue.push_back((job, work));
         drop(state);
         lane.queued.notify_one();
@@ -238,6 +250,13 @@ impl SlowLane {
 }
 
 impl Lane {
+    fn spawn(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        let lane = Arc::clone(self);
+        env::thread::spawn_named("slow-lane", move || lane.serve())?;
+        state.threads += 1;
+        Ok(())
+    }
+
     fn serve(&self) {
         // Refused at worst, which costs a loop an interruption.
         let _ = env::thread::set_batch_priority();
@@ -363,7 +382,8 @@ mod tests {
 
     #[test]
     fn stop_runs_what_was_submitted() {
-        let lane = SlowLane::new(LaneLimits::default());
+        let lane = SlowLane::start(3).unwrap();
+        assert_eq!(lane.threads(), 3);
         let (report, order) = mpsc::channel();
         for number in 0..200u32 {
             let report = report.clone();
