@@ -48,12 +48,8 @@ impl Connection {
 
     /// Sends a command as an array of bulk strings.
     pub fn send(&mut self, arguments: &[Vec<u8>]) -> io::Result<()> {
-        let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
-        for argument in arguments {
-            bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-            bytes.extend_from_slice(argument);
-            bytes.extend_from_slice(b"\r\n");
-        }
+        let mut bytes = Vec::new();
+        encode(arguments, &mut bytes);
         self.send_raw(&bytes)
     }
 
@@ -92,6 +88,16 @@ impl Connection {
             Err(error) if is_close(&error) => Ok(Received::Closed),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Appends a command as an array of bulk strings.
+pub fn encode(arguments: &[Vec<u8>], bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(format!("*{}\r\n", arguments.len()).as_bytes());
+    for argument in arguments {
+        bytes.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        bytes.extend_from_slice(argument);
+        bytes.extend_from_slice(b"\r\n");
     }
 }
 

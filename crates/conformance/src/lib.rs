@@ -1,9 +1,10 @@
 //! Transcripts: Markdown files of commands and expected replies, run against real servers.
 //!
 //! A transcript is prose with code blocks fenced as `redis`. In a block, `> SET key value` is
-//! sent and the lines below it are the expected reply, in the notation of [`notation`]. Each file
-//! runs against this server and against a real redis-server, which proves that the expectations
-//! themselves are right. `transcripts/README.md` tells how to write one.
+//! sent and the lines below it are the expected reply, in the notation of [`notation`]. Each block
+//! runs, command by command and again as one pipeline, against this server and against a real
+//! redis-server, which proves that the expectations themselves are right. `transcripts/README.md`
+//! tells how to write one.
 //!
 //! This crate starts processes and speaks its own RESP; it never uses the server's crates.
 

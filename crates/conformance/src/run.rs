@@ -1,6 +1,6 @@
 //! Running transcripts against a server and judging its replies.
 
-use crate::connection::{Connection, REPLY_WAIT_MAX, Received, SILENCE};
+use crate::connection::{self, Connection, REPLY_WAIT_MAX, Received, SILENCE};
 use crate::notation::{self, Bindings, Pattern, Protocol};
 use crate::process::{Program, Server};
 use crate::transcript::{self, Action, Block, Step, Transcript};
@@ -59,9 +59,18 @@ pub fn check(program: Program) -> Result<usize, String> {
             if program == Program::Oracle && block.without_oracle.is_some() {
                 continue;
             }
-            for &protocol in &block.protocols {
+            let paces: &[Pace] = if block.can_be_pipelined() {
+                &[Pace::OneByOne, Pace::Pipelined]
+            } else {
+                &[Pace::OneByOne]
+            };
+            for (&protocol, &pace) in block
+                .protocols
+                .iter()
+                .flat_map(|protocol| paces.iter().map(move |pace| (protocol, pace)))
+            {
                 blocks += 1;
-                if let Err(failure) = check_block(program, &mut shared, block, protocol) {
+                if let Err(failure) = check_block(program, &mut shared, block, protocol, pace) {
                     failures.push(format!("{}:{failure}", transcript.path));
                 }
             }
@@ -83,33 +92,43 @@ pub fn check(program: Program) -> Result<usize, String> {
     ))
 }
 
+/// How the commands of a block are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Each after the reply to the one before.
+    OneByOne,
+    /// All in one packet: what a batch plans ahead must not change what its commands do.
+    Pipelined,
+}
+
 fn check_block(
     program: Program,
     shared: &mut Option<Server>,
     block: &Block,
     protocol: Protocol,
+    pace: Pace,
 ) -> Result<(), String> {
-    let at_block = |message: String| {
-        format!(
-            "{} [{protocol:?}, {}] {message}",
-            block.line,
-            program.name()
-        )
-    };
+    let place = |line: usize| format!("{line} [{protocol:?}, {pace:?}, {}]", program.name());
+    let at_block = |message: String| format!("{} {message}", place(block.line));
+    let at_step =
+        |step: &Step, failure: &str| format!("{}\n    {}\n{failure}", place(step.line), step.text);
     with_server(program, shared, block, |server| {
         let mut session = Session::open(server, block, protocol).map_err(at_block)?;
-        for step in &block.steps {
-            session
-                .perform(step)
-                .and_then(|()| session.judge(step))
-                .map_err(|failure| {
-                    format!(
-                        "{} [{protocol:?}, {}]\n    {}\n{failure}",
-                        step.line,
-                        program.name(),
-                        step.text
-                    )
-                })?;
+        match pace {
+            Pace::OneByOne => {
+                for step in &block.steps {
+                    let done = session.perform(step).and_then(|()| session.judge(step));
+                    done.map_err(|failure| at_step(step, &failure))?;
+                }
+            }
+            Pace::Pipelined => {
+                session.send_all(&block.steps).map_err(at_block)?;
+                for step in &block.steps {
+                    session
+                        .judge(step)
+                        .map_err(|failure| at_step(step, &failure))?;
+                }
+            }
         }
         session.expect_silence().map_err(at_block)
     })
@@ -200,6 +219,18 @@ impl Session {
             }
         };
         sent.map_err(|error| format!("  cannot send: {error}"))
+    }
+
+    /// Sends the commands of all steps in one packet.
+    fn send_all(&mut self, steps: &[Step]) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        for step in steps {
+            if let Action::Command(arguments) = &step.action {
+                connection::encode(arguments, &mut bytes);
+            }
+        }
+        let sent = self.connections[0].send_raw(&bytes);
+        sent.map_err(|error| format!("cannot send: {error}"))
     }
 
     fn judge(&mut self, step: &Step) -> Result<(), String> {

@@ -69,6 +69,19 @@ impl Block {
     pub fn needs_own_server(&self) -> bool {
         self.fresh || !self.directives.is_empty()
     }
+
+    /// Whether all its commands can be sent at once: one connection, nothing to wait for, every
+    /// command answered, and none that needs an earlier reply.
+    pub fn can_be_pipelined(&self) -> bool {
+        let plain = |pattern: &Pattern| {
+            !matches!(pattern, Pattern::None | Pattern::Closed | Pattern::Let(..))
+        };
+        self.connections.len() == 1
+            && self.steps.iter().all(|step| {
+                matches!(step.action, Action::Command(_))
+                    && step.expected.iter().chain(&step.expected_resp3).all(plain)
+            })
+    }
 }
 
 /// Parses a transcript. Errors name file and line.

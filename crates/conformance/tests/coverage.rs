@@ -4,10 +4,7 @@ use conformance::coverage;
 use conformance::process::Program;
 
 /// Commands without a transcript, each with the reason.
-const EXCEPTIONS: &[(&str, &str)] = &[(
-    "shutdown",
-    "ends the server; the process tests and the smoke run use it",
-)];
+const EXCEPTIONS: &[(&str, &str)] = &[];
 
 #[test]
 fn every_command_has_a_transcript() {
