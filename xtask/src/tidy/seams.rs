@@ -50,6 +50,7 @@ const UNSAFE_HOMES: &[&str] = &[
     "crates/env/src/sys",
     "crates/net/src/sys",
     "bench/src/sys",
+    "bench/src/floor/uring",
 ];
 
 /// How far above an unsafe block its argument may begin.
