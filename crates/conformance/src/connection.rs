@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// How long a reply may take before the server counts as hung.
-pub const REPLY_WAIT_MAX: Duration = Duration::from_secs(20);
+pub const REPLY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long a connection must stay silent to be believed.
 pub const SILENCE: Duration = Duration::from_millis(30);
 

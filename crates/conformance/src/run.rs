@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+/// After so many failures a run ends: a server that answers nothing would take for ever.
+const FAILURES_SHOWN_MAX: usize = 60;
+
 /// Where the transcripts of this crate lie.
 pub fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts")
@@ -50,10 +53,11 @@ fn collect(directory: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
 
 /// Runs all transcripts against `program`; returns how many blocks ran, or every failure.
 pub fn check(program: Program) -> Result<usize, String> {
+    program.locate()?;
     let transcripts = load_all()?;
     let mut failures = Vec::new();
     let mut blocks = 0;
-    for transcript in &transcripts {
+    'all: for transcript in &transcripts {
         let mut shared: Option<Server> = None;
         for block in &transcript.blocks {
             if program == Program::Oracle && block.without_oracle.is_some() {
@@ -72,6 +76,9 @@ pub fn check(program: Program) -> Result<usize, String> {
                 blocks += 1;
                 if let Err(failure) = check_block(program, &mut shared, block, protocol, pace) {
                     failures.push(format!("{}:{failure}", transcript.path));
+                    if failures.len() == FAILURES_SHOWN_MAX {
+                        break 'all;
+                    }
                 }
             }
         }
@@ -141,26 +148,40 @@ fn with_server(
     block: &Block,
     action: impl FnOnce(&Server) -> Result<(), String>,
 ) -> Result<(), String> {
+    let at_block = |error: String| format!("{} {error}", block.line);
     if block.needs_own_server() {
-        let server = Server::start(program, &block.directives)
-            .map_err(|error| format!("{} {error}", block.line))?;
-        return action(&server);
+        let mut server = Server::start(program, &block.directives).map_err(at_block)?;
+        return action(&server).map_err(|failure| with_log_if_ended(failure, &mut server));
     }
-    if shared.as_mut().is_none_or(|server| !server.is_running()) {
-        *shared =
-            Some(Server::start(program, &[]).map_err(|error| format!("{} {error}", block.line))?);
-    }
-    let Some(server) = shared.as_ref() else {
-        unreachable!("started above")
+    let mut left = shared.take();
+    let running = left.as_mut().is_some_and(Server::is_running);
+    let mut server = match left {
+        Some(server) if running => server,
+        _ => Server::start(program, &[]).map_err(at_block)?,
     };
-    let outcome = empty(server)
-        .map_err(|error| format!("{} {error}", block.line))
-        .and_then(|()| action(server));
-    if outcome.is_err() {
+    let outcome = empty(&server)
+        .map_err(at_block)
+        .and_then(|()| action(&server));
+    match outcome {
+        Ok(()) => *shared = Some(server),
         // A failed block may have left anything behind: the next one gets a new server.
-        *shared = None;
+        Err(failure) => return Err(with_log_if_ended(failure, &mut server)),
     }
-    outcome
+    Ok(())
+}
+
+fn with_log_if_ended(failure: String, server: &mut Server) -> String {
+    const LINES_SHOWN: usize = 30;
+    if server.is_running() {
+        return failure;
+    }
+    let log = server.log();
+    let lines: Vec<&str> = log.lines().collect();
+    let tail = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
+    format!(
+        "{failure}\n  the server has ended; its last words:\n    {}",
+        tail.join("\n    ")
+    )
 }
 
 fn empty(server: &Server) -> Result<(), String> {
