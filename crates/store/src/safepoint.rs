@@ -318,6 +318,7 @@ impl Shared {
 
     fn end_hold(&self) {
         let mut gate = self.gate.lock();
+        assert!(gate.holds > 0, "a hold that was not counted");
         gate.holds -= 1;
         if gate.holds == 0 && gate.shut {
             // All: others wait here for the gate to open.

@@ -183,9 +183,8 @@ impl Inner {
     /// One entry less is not ready. True if that was the last one and the owner is to be woken.
     pub(super) fn lower_pending(&self) -> bool {
         let before = self.update(|phase, pending| match phase {
-            Phase::Enqueuing => Some((phase, pending - 1)),
             Phase::Waiting | Phase::LateWaiting if pending == 1 => Some((Phase::Granted, 0)),
-            Phase::Waiting => Some((phase, pending - 1)),
+            Phase::Enqueuing | Phase::Waiting => Some((phase, pending - 1)),
             Phase::Cancelled => Some((phase, pending)),
             Phase::LateWaiting | Phase::Granted | Phase::Released => None,
         });

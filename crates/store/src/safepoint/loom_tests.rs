@@ -89,6 +89,7 @@ fn loom_safepoint_against_a_slow_hold() {
             })
         };
         safepoint.run(|| data.change());
+        safepoint.run(|| data.change());
         slow.join().unwrap();
     });
 }
