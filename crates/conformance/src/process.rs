@@ -188,15 +188,21 @@ impl Drop for Server {
     }
 }
 
-/// A port nobody listens on, below the range from which the system gives ports to clients.
+/// A port nobody listens on, below the range from which the system gives ports to clients. Test
+/// processes that run side by side look in different hundreds.
 fn free_port() -> Result<u16, String> {
+    const FIRST: u16 = 22_000;
+    const PER_PROCESS: u16 = 100;
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let spread = (std::process::id() % 25) as u16 * 20;
-    for _ in 0..1000 {
-        let port = 22_000 + (spread + NEXT.fetch_add(1, Ordering::Relaxed)) % 1000;
+    let first = FIRST + (std::process::id() % 9) as u16 * PER_PROCESS;
+    for _ in 0..PER_PROCESS {
+        let port = first + NEXT.fetch_add(1, Ordering::Relaxed) % PER_PROCESS;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);
         }
     }
-    Err("no free port between 22000 and 22999".into())
+    Err(format!(
+        "no free port between {first} and {}",
+        first + PER_PROCESS - 1
+    ))
 }
