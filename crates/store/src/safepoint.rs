@@ -132,7 +132,8 @@ impl Safepoint {
     }
 
     /// Permission to hold key locks, waiting while the gate is shut. For threads that may wait: not
-    /// for a participant that is inside.
+    /// for a participant that is inside, and not on the slow lane while a command that has its hold
+    /// may be queued for the same thread.
     pub fn slow_begin(&self) -> SlowHold {
         let mut gate = self.0.gate.lock();
         if gate.shut {

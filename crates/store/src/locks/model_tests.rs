@@ -157,7 +157,13 @@ impl Game {
     fn leave(&mut self, at: usize) {
         let player = self.players.swap_remove(at);
         match player.stage {
-            Stage::Granted => self.table.release(&player.request),
+            Stage::Granted => {
+                assert!(
+                    !self.table.cancel(&player.request),
+                    "cancelled what was granted"
+                );
+                self.table.end(&player.request);
+            }
             Stage::Enqueuing | Stage::Waiting => assert!(self.table.cancel(&player.request)),
         }
         self.settle();
@@ -471,6 +477,61 @@ fn the_token_goes_to_the_oldest_claim() {
     let held = third_claim.collect().unwrap();
     drop(held);
     assert!(token.try_take().is_some());
+}
+
+/// Threads with overlapping key sets, in any order; what a lock protects is checked by counting who
+/// is inside.
+#[test]
+fn threads_exclude_each_other_and_all_finish() {
+    const THREADS: u64 = 4;
+    const ROUNDS: usize = 3_000;
+    let table = Arc::new(LockTable::new(SHARDS));
+    // Readers count 1, a writer 1000.
+    let inside: Arc<[AtomicUsize; KEYS]> = Arc::default();
+    let threads: Vec<_> = (1..=THREADS)
+        .map(|number| {
+            let (table, inside) = (Arc::clone(&table), Arc::clone(&inside));
+            let body = move || {
+                let mut random = Random(number << 32 | 0x77);
+                for _ in 0..ROUNDS {
+                    let owner = Arc::new(Owner::default());
+                    let request = table.begin(owner.clone());
+                    let mut keys = BTreeMap::new();
+                    for _ in 0..=random.below(3) {
+                        let (key, mode) = (random.below(KEYS), random.mode());
+                        let (shard, db, hash) = place(key);
+                        table.enqueue(&request, shard, db, hash, mode);
+                        let strongest = keys.entry(key).or_insert(mode);
+                        *strongest = mode.max(*strongest);
+                    }
+                    if !table.seal(&request) {
+                        if random.below(8) == 0 && table.cancel(&request) {
+                            continue;
+                        }
+                        while owner.wakes.load(Relaxed) == 0 {
+                            env::thread::yield_now();
+                        }
+                    }
+                    assert!(table.is_granted(&request));
+                    let weight = |mode: &Mode| if *mode == Mode::Shared { 1 } else { 1000 };
+                    for (key, mode) in &keys {
+                        let before = inside[*key].fetch_add(weight(mode), Relaxed);
+                        let limit = if *mode == Mode::Shared { 999 } else { 0 };
+                        assert!(before <= limit, "{before} inside");
+                    }
+                    for (key, mode) in &keys {
+                        inside[*key].fetch_sub(weight(mode), Relaxed);
+                    }
+                    table.release(&request);
+                }
+            };
+            env::thread::spawn_named("locker", body).expect("a thread")
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("no assertion failed");
+    }
+    assert!((0..SHARDS).all(|shard| table.entries_in(shard) == 0));
 }
 
 #[test]
