@@ -1,3 +1,5 @@
+//! Interleavings of closing a safepoint with loops, slow holds, the gate and the queue.
+
 use super::*;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicUsize;

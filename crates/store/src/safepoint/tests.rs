@@ -1,3 +1,5 @@
+//! Real threads against the safepoint, its gate and its queue of requests.
+
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
