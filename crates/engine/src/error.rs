@@ -17,6 +17,20 @@ pub enum Error {
     OutOfRange,
     /// An increment or decrement would overflow.
     Overflow,
+    /// DECRBY by the smallest integer, which has no opposite.
+    DecrementOverflow,
+    /// An integer outside what a C `int` holds where one is wanted.
+    NotInt32,
+    /// EXPIRE with NX beside another condition.
+    ExpireNxConflict,
+    /// EXPIRE with both GT and LT.
+    ExpireGtLtConflict,
+    /// EXPIRE with a word it does not know.
+    UnsupportedOption(String),
+    /// OBJECT FREQ without an LFU policy.
+    FrequencyNotTracked,
+    /// OBJECT IDLETIME with an LFU policy.
+    IdleTimeNotTracked,
     /// INCRBYFLOAT would give NaN or infinity.
     NanOrInfinity,
     /// SETRANGE, GETRANGE offsets.
@@ -51,6 +65,8 @@ pub enum Error {
     NoAuth,
     /// Wrong user or password.
     WrongPass,
+    /// Too many slow commands wait already.
+    SlowLaneFull,
     /// Anything else; with its code (`ERR ...`).
     Text(Cow<'static, str>),
     /// Not for clients: the optimistic reads of this command met a writer; it runs again under
@@ -78,6 +94,29 @@ impl Error {
             Error::NotFloat => "ERR value is not a valid float",
             Error::OutOfRange => "ERR value is out of range",
             Error::Overflow => "ERR increment or decrement would overflow",
+            Error::DecrementOverflow => "ERR decrement would overflow",
+            Error::NotInt32 => {
+                "ERR value is out of range, value must between -2147483648 and 2147483647"
+            }
+            Error::ExpireNxConflict => {
+                "ERR NX and XX, GT or LT options at the same time are not compatible"
+            }
+            Error::ExpireGtLtConflict => {
+                "ERR GT and LT options at the same time are not compatible"
+            }
+            Error::UnsupportedOption(given) => {
+                return Cow::Owned(format!("ERR Unsupported option {given}"));
+            }
+            Error::FrequencyNotTracked => {
+                "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
+                 Please note that when switching between policies at runtime LRU and LFU data \
+                 will take some time to adjust."
+            }
+            Error::IdleTimeNotTracked => {
+                "ERR An LFU maxmemory policy is selected, idle time not tracked. \
+                 Please note that when switching between policies at runtime LRU and LFU data \
+                 will take some time to adjust."
+            }
             Error::NanOrInfinity => "ERR increment would produce NaN or Infinity",
             Error::OffsetOutOfRange => "ERR offset is out of range",
             Error::StringTooLong => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
@@ -89,6 +128,7 @@ impl Error {
             Error::InvalidSecondDbIndex => "ERR invalid second DB index",
             Error::InvalidCursor => "ERR invalid cursor",
             Error::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+            Error::SlowLaneFull => "BUSY too many slow commands are waiting; try again later",
             Error::NoAuth => "NOAUTH Authentication required.",
             Error::WrongPass => "WRONGPASS invalid username-password pair or user is disabled.",
             Error::InvalidExpire(name) => {
