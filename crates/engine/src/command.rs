@@ -509,6 +509,8 @@ pub struct Command {
     pub key_finder: Option<KeyFinder>,
     /// Says when it is slow.
     pub slow: Option<CostEstimate>,
+    /// Does its work while all loops stand still; it runs on the slow lane and calls for that.
+    pub at_safepoint: bool,
 }
 
 fn unreachable_handler(_cx: &mut Cx<'_>, _args: Args<'_>) -> Outcome {
@@ -535,6 +537,7 @@ impl Command {
         handler: unreachable_handler,
         key_finder: None,
         slow: None,
+        at_safepoint: false,
     };
 
     /// Compile-time check of what the table alone can tell.

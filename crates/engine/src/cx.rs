@@ -9,10 +9,9 @@ use crate::session::Session;
 use crate::stats::{ThreadStats, bump};
 use env::sync::Arc;
 use resp::Reply;
-use store::{Edit, Hold, View};
+use store::{Edit, Hold, SlowCx, View};
 
 /// The context of one command: its locks, its reply, its connection, the server.
-#[derive(Debug)]
 pub struct Cx<'a> {
     /// The server.
     pub server: &'a Arc<Server>,
@@ -33,10 +32,10 @@ pub struct Cx<'a> {
     /// Which loop's command this is.
     pub loop_index: usize,
     /// On the slow lane: call now and then in long work.
-    pub breath: Option<&'a dyn store::Breath>,
+    pub breath: Option<&'a SlowCx<'a>>,
 }
 
-impl Cx<'_> {
+impl<'a> Cx<'a> {
     /// The static of the running command.
     pub fn command(&self) -> &'static Command {
         self.server.registry.entry(self.command).command
@@ -97,15 +96,14 @@ impl Cx<'_> {
 
     /// Opens key `key` for changing.
     #[inline]
-    pub fn edit(&mut self, key: usize) -> Edit<'_> {
+    pub fn edit(&mut self, key: usize) -> Edit<'_, 'a> {
         self.hold.edit(key)
     }
 
-    /// Gives way on the slow lane; on a loop it does nothing.
-    pub fn breathe(&self) {
-        if let Some(breath) = self.breath {
-            breath.breathe();
-        }
+    /// Gives way on the slow lane; on a loop it does nothing. True if the work should stop, because
+    /// nobody waits for its reply any more; only work that changes nothing may obey.
+    pub fn breathe(&self) -> bool {
+        self.breath.is_some_and(|breath| breath.breathe().is_err())
     }
 }
 

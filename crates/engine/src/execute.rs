@@ -14,7 +14,7 @@ use crate::stats::{ThreadStats, bump};
 use base::output::{Mark, Output};
 use env::sync::Arc;
 use resp::Reply;
-use store::{Busy, Hold, KeyUses};
+use store::{Busy, Hold, KeyUses, SlowCx};
 
 /// Keys up to which a command holds bucket latches; beyond, it takes key locks and the slow lane.
 pub(crate) const LATCHED_KEYS_MAX: usize = 128;
@@ -26,7 +26,7 @@ pub(crate) struct Call<'a> {
     pub(crate) stats: &'a ThreadStats,
     pub(crate) loop_index: usize,
     pub(crate) now_ms: i64,
-    pub(crate) breath: Option<&'a dyn store::Breath>,
+    pub(crate) breath: Option<&'a SlowCx<'a>>,
 }
 
 /// How far a command got.
@@ -55,6 +55,9 @@ pub(crate) fn execute(
 ) -> Step {
     let entry = call.server.registry.entry(id);
     let command = entry.command;
+    if command.at_safepoint {
+        return Step::Slow;
+    }
     if let Some(slow) = command.slow
         && slow(call.server.store.len_of(session.db), args)
     {

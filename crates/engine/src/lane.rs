@@ -13,7 +13,8 @@ use crate::session::Session;
 use base::output::Output;
 use env::sync::{Arc, Mutex};
 use resp::ArgRef;
-use store::{KeyUse, LockMode, LockRequest, Wake};
+use store::slow_lane::SlowJob;
+use store::{KeyUse, LockMode, LockRequest, SlowCx, Wake};
 
 /// A command with arguments of its own.
 #[derive(Debug)]
@@ -54,7 +55,8 @@ pub(crate) struct Parked {
     client: Arc<crate::clients::Client>,
     /// The loop the connection is on; it does not move while suspended.
     pub(crate) loop_index: usize,
-    on_lane: bool,
+    /// Set for a command of the slow lane.
+    job: Option<Arc<SlowJob>>,
     inner: Mutex<Option<Suspended>>,
 }
 
@@ -73,8 +75,8 @@ impl Wake for Parked {
             .post(self.loop_index, Message::Granted(self.client.id));
     }
     fn awaited(&self) {
-        if self.on_lane {
-            self.server.store.lane().raise();
+        if let Some(job) = &self.job {
+            job.raise();
         }
     }
 }
@@ -97,7 +99,7 @@ impl Parked {
         command: OwnedCommand,
         session: Box<Session>,
     ) -> (Arc<Parked>, bool) {
-        let parked = Parked::new(server, client, loop_index, false);
+        let parked = Parked::new(server, client, loop_index, None);
         let request = server.store.lock_begin(parked.clone());
         let granted = {
             let mut inner = parked.inner.lock();
@@ -120,7 +122,7 @@ impl Parked {
         command: OwnedCommand,
         session: Box<Session>,
     ) -> Arc<Parked> {
-        let parked = Parked::new(server, client, loop_index, true);
+        let parked = Parked::new(server, client, loop_index, Some(SlowJob::new()));
         *parked.inner.lock() = Some(Suspended {
             command,
             session,
@@ -133,20 +135,20 @@ impl Parked {
         server: &Arc<Server>,
         client: &Arc<crate::clients::Client>,
         loop_index: usize,
-        on_lane: bool,
+        job: Option<Arc<SlowJob>>,
     ) -> Arc<Parked> {
         Arc::new(Parked {
             server: server.clone(),
             client: client.clone(),
             loop_index,
-            on_lane,
+            job,
             inner: Mutex::new(None),
         })
     }
 
     /// True if it runs on the slow lane once its locks are granted.
     pub(crate) fn on_lane(&self) -> bool {
-        self.on_lane
+        self.job.is_some()
     }
 
     /// Takes the command out to run it on its loop. `None` if its locks are not granted yet.
@@ -160,8 +162,38 @@ impl Parked {
         if granted { inner.take() } else { None }
     }
 
+    /// Queues a step on the slow lane. If the lane is full the client is told so.
+    pub(crate) fn submit(self: &Arc<Self>, step: fn(&Arc<Self>, &SlowCx<'_>)) {
+        let job = self.job.clone().expect("only slow commands are submitted");
+        let own = self.clone();
+        let refused = self.server.store.lane().submit(job, Box::new(move |cx| step(&own, cx)));
+        if refused.is_err() {
+            self.refuse();
+        }
+    }
+
+    /// Ends the command with an error instead of running it.
+    fn refuse(&self) {
+        let Some(suspended) = self.inner.lock().take() else { return };
+        if let Some(request) = &suspended.request {
+            self.server.store.lock_end(request);
+        }
+        let mut output = Output::new();
+        let error = crate::error::Error::SlowLaneFull;
+        resp::Reply::new(&mut output, suspended.session.version).error(&error.line());
+        self.finish(suspended.session, output);
+    }
+
+    fn finish(&self, session: Box<Session>, output: Output) {
+        let finished = Finished { client_id: self.client.id, session, output };
+        self.server.post(self.loop_index, Message::Finished(Box::new(finished)));
+    }
+
     /// The connection is gone: gives up a command that has not begun.
     pub(crate) fn abandon(&self) {
+        if let Some(job) = &self.job {
+            job.cancel();
+        }
         if let Some(suspended) = self.inner.lock().take()
             && let Some(request) = suspended.request
         {
@@ -170,7 +202,7 @@ impl Parked {
     }
 
     /// First step on the slow lane: queue for the key locks, and run if they are free.
-    pub(crate) fn start_on_lane(self: &Arc<Self>, breath: &dyn store::Breath) {
+    pub(crate) fn start_on_lane(self: &Arc<Self>, breath: &SlowCx<'_>) {
         let Some(mut suspended) = self.inner.lock().take() else {
             return;
         };
@@ -200,13 +232,13 @@ impl Parked {
     }
 
     /// Second step on the slow lane, after the grant.
-    pub(crate) fn resume_on_lane(&self, breath: &dyn store::Breath) {
+    pub(crate) fn resume_on_lane(self: &Arc<Self>, breath: &SlowCx<'_>) {
         if let Some(suspended) = self.take_granted() {
             self.run_on_lane(suspended, breath);
         }
     }
 
-    fn run_on_lane(&self, suspended: Suspended, breath: &dyn store::Breath) {
+    fn run_on_lane(&self, suspended: Suspended, breath: &SlowCx<'_>) {
         let Suspended {
             command,
             mut session,
@@ -215,7 +247,9 @@ impl Parked {
         let stats = self.server.lane_stats();
         let mut output = Output::new();
         {
-            let _holder = self.server.store.slow_holder();
+            // What calls for a safepoint must not be waited for by it.
+            let at_safepoint = self.server.registry.entry(command.id).command.at_safepoint;
+            let _holder = (!at_safepoint).then(|| self.server.store.safepoint().slow_begin());
             let call = Call {
                 server: &self.server,
                 client: &self.client,

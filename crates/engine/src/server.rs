@@ -12,7 +12,7 @@ use env::sync::{Arc, Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use store::Store;
-use store::inbox::Inbox;
+use store::inbox::{Inbox, Pushed};
 
 /// What reaches a loop from other threads.
 #[derive(Debug)]
@@ -197,8 +197,9 @@ impl Server {
     /// Puts a message into the inbox of loop `index` and wakes it.
     pub(crate) fn post(&self, index: usize, message: Message) {
         let mailbox = self.mailboxes.read()[index].clone();
-        mailbox.inbox.push(message);
-        (mailbox.wake)();
+        if mailbox.inbox.push(message) == Pushed::Wake {
+            (mailbox.wake)();
+        }
     }
 
     /// Closes another connection soon.

@@ -70,7 +70,7 @@ pub struct Worker {
     server: Arc<Server>,
     mailbox: Arc<Mailbox>,
     stats: Arc<ThreadStats>,
-    seat: store::Seat,
+    seat: store::Participant,
     tokens: HashMap<u64, u64>,
     planned: Vec<Planned>,
     refs: Vec<ArgRef>,
@@ -167,7 +167,8 @@ impl Worker {
         self.server.clients.remove(conn.client.id);
     }
 
-    /// First step: takes the input in and plans the first chunk.
+    /// First step: takes the input in and plans the first chunk. [`Worker::run`] follows: between the
+    /// two the loop is inside the safepoint's critical region.
     pub fn prepare(&mut self, items: &mut dyn Items) {
         self.progress.clear();
         self.next_item = 0;
@@ -194,7 +195,6 @@ impl Worker {
         }
         self.seat.enter();
         self.plan(items);
-        self.seat.leave();
     }
 
     /// Plans the next chunk.
@@ -323,7 +323,6 @@ impl Worker {
     /// Second step: runs everything, chunk by chunk.
     pub fn run(&mut self, items: &mut dyn Items) {
         let now_ms = self.server.now_ms();
-        self.seat.enter();
         self.resume_suspended(items, now_ms);
         loop {
             self.run_chunk(items, now_ms);
@@ -333,7 +332,6 @@ impl Worker {
             self.plan(items);
         }
         self.seat.leave();
-        self.server.store.maintain();
         for index in 0..items.len() {
             self.finish(index, items.item(index), now_ms);
         }

@@ -107,7 +107,7 @@ impl KeyMap {
         db: usize,
         from: u64,
         buckets: u64,
-        visit: &mut dyn FnMut(&mut Latch<'_>, Slot<'_>),
+        visit: &mut dyn for<'l> FnMut(&mut Latch<'l>, Slot<'l>),
     ) -> u64 {
         let table = self.table(db);
         let mut index = from;
@@ -191,7 +191,7 @@ fn visit_entries(latch: &Latch<'_>, visit: &mut dyn FnMut(&View<'_>)) {
     }
 }
 
-fn visit_expiring(latch: &mut Latch<'_>, visit: &mut dyn FnMut(&mut Latch<'_>, Slot<'_>)) {
+fn visit_expiring(latch: &mut Latch<'_>, visit: &mut dyn for<'l> FnMut(&mut Latch<'l>, Slot<'l>)) {
     let mut slots = Vec::new();
     latch.each_bucket(|bucket, word| {
         let mut marked = used_positions(bucket, word) & control::ttl_mask(word);

@@ -1,0 +1,310 @@
+//! A command's hold on its keys: all of them or none, from before its handler until after its
+//! commit.
+//!
+//! Four kinds: *nothing* (no keys); *reading* (one key, optimistic, writes nothing); *latched* (the
+//! latches of all keys, for short commands); *granted* (the keys are locked in the lock table, each
+//! bucket is latched only while it is touched).
+//!
+//! Invariants:
+//! - Latches are taken with a bounded spin and given back whole if one is busy, so their order
+//!   cannot deadlock and no thread waits.
+//! - A latched hold exists only if no key of it is locked in a conflicting way by somebody else.
+//! - Splits and shrinks run after the latches are gone.
+//! - What is to be dropped and may be large (values out of line) is dropped last.
+
+use crate::edit::Edit;
+use crate::keys::{KeyUse, KeyUses};
+use crate::locks::Mode;
+use crate::store::Store;
+use base::output::Blob;
+use smallvec::SmallVec;
+use structures::keymap::{Latch, Probe, Seen, View};
+
+/// Spins for one latch before a command is deferred.
+const LATCH_SPINS: u32 = 200;
+
+/// An optimistic read met a writer too often: run again under latches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry;
+
+/// Why keys could not be latched now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    /// A latch is held by another thread, for microseconds.
+    Latch,
+    /// A key is locked by a command that takes long, or others wait for it already.
+    Locked,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind<'a> {
+    Nothing,
+    Reading,
+    Latched { latches: SmallVec<[Latch<'a>; 2]>, of_key: SmallVec<[u16; 4]> },
+    Granted,
+}
+
+/// The hold. Numbered keys are those of the command, in order.
+#[derive(Debug)]
+pub struct Hold<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) keys: KeyUses<'a>,
+    pub(crate) kind: Kind<'a>,
+    pub(crate) now_ms: i64,
+    pub(crate) edits: u64,
+    pub(crate) expired: u64,
+    /// A read met a key whose time is over; it is removed once the hold ends.
+    stale: Option<usize>,
+    pub(crate) grew: bool,
+    pub(crate) dropped: Vec<Blob>,
+}
+
+impl Store {
+    fn hold<'a>(&'a self, keys: KeyUses<'a>, kind: Kind<'a>, now_ms: i64) -> Hold<'a> {
+        Hold {
+            store: self,
+            keys,
+            kind,
+            now_ms,
+            edits: 0,
+            expired: 0,
+            stale: None,
+            grew: false,
+            dropped: Vec::new(),
+        }
+    }
+
+    /// A hold on no keys.
+    pub fn hold_nothing(&self, now_ms: i64) -> Hold<'_> {
+        self.hold(KeyUses::new(), Kind::Nothing, now_ms)
+    }
+
+    /// A hold for reading optimistically; nothing is taken.
+    #[inline]
+    pub fn hold_reading<'a>(&'a self, keys: KeyUses<'a>, now_ms: i64) -> Hold<'a> {
+        self.hold(keys, Kind::Reading, now_ms)
+    }
+
+    /// A hold for a command whose key locks are granted.
+    pub fn hold_granted<'a>(&'a self, keys: KeyUses<'a>, now_ms: i64) -> Hold<'a> {
+        self.hold(keys, Kind::Granted, now_ms)
+    }
+
+    /// Takes the latches of all keys.
+    ///
+    /// # Errors
+    /// [`Busy`]; then nothing is held.
+    #[inline]
+    pub fn hold_latched<'a>(
+        &'a self,
+        keys: KeyUses<'a>,
+        now_ms: i64,
+        write: bool,
+    ) -> Result<Hold<'a>, Busy> {
+        let mode = if write { Mode::Exclusive } else { Mode::Shared };
+        let kind = if let [key] = keys.as_slice() {
+            let latch = self.latch_one(key, mode)?;
+            let mut latches = SmallVec::new();
+            latches.push(latch);
+            Kind::Latched { latches, of_key: SmallVec::from_slice(&[0]) }
+        } else {
+            self.latch_many(keys.as_slice(), mode)?
+        };
+        Ok(self.hold(keys, kind, now_ms))
+    }
+
+    #[inline]
+    fn latch_one(&self, key: &KeyUse<'_>, mode: Mode) -> Result<Latch<'_>, Busy> {
+        let mut latch = self.map(key.hash).latch(key.db, key.hash, LATCH_SPINS).ok_or(Busy::Latch)?;
+        self.check_unlocked(&mut latch, key, mode)?;
+        Ok(latch)
+    }
+
+    /// Sends the command to the lock table if its bucket says that a key in it is locked.
+    #[inline]
+    fn check_unlocked(
+        &self,
+        latch: &mut Latch<'_>,
+        key: &KeyUse<'_>,
+        mode: Mode,
+    ) -> Result<(), Busy> {
+        if !latch.key_locked() {
+            return Ok(());
+        }
+        self.look_into_lock_table(latch, key, mode)
+    }
+
+    #[cold]
+    fn look_into_lock_table(
+        &self,
+        latch: &mut Latch<'_>,
+        key: &KeyUse<'_>,
+        mode: Mode,
+    ) -> Result<(), Busy> {
+        let shard = self.shard(key.hash);
+        if self.locks.blocks(shard, key.db as u32, key.hash, mode) {
+            return Err(Busy::Locked);
+        }
+        if !self.locks.any_entry_matching(shard, key.db as u32, |hash| latch.covers(hash)) {
+            latch.set_key_locked(false);
+        }
+        Ok(())
+    }
+
+    fn latch_many<'a>(&'a self, keys: &[KeyUse<'a>], mode: Mode) -> Result<Kind<'a>, Busy> {
+        let mut order: SmallVec<[u16; 16]> = (0..keys.len() as u16).collect();
+        order.sort_by_key(|index| {
+            let key = &keys[*index as usize];
+            (self.shard(key.hash), key.db, self.map(key.hash).bucket_id(key.db, key.hash))
+        });
+        let mut latches: SmallVec<[Latch<'a>; 2]> = SmallVec::new();
+        let mut of_key: SmallVec<[u16; 4]> = SmallVec::from_elem(0, keys.len());
+        let mut last: Option<(usize, usize)> = None;
+        for index in order {
+            let key = &keys[index as usize];
+            let place = (self.shard(key.hash), key.db);
+            let shared = last == Some(place)
+                && latches.last().is_some_and(|latch: &Latch<'_>| latch.covers(key.hash));
+            if !shared {
+                let map = self.map(key.hash);
+                latches.push(map.latch(key.db, key.hash, LATCH_SPINS).ok_or(Busy::Latch)?);
+                last = Some(place);
+            }
+            let own = latches.len() - 1;
+            of_key[index as usize] = own as u16;
+            self.check_unlocked(&mut latches[own], key, mode)?;
+        }
+        Ok(Kind::Latched { latches, of_key })
+    }
+
+    /// Latches a bucket for somebody who may not give up: key locks are granted, the command has
+    /// begun. Latches are held for microseconds, so this ends.
+    pub(crate) fn latch_surely<'a>(&'a self, key: &KeyUse<'_>) -> Latch<'a> {
+        loop {
+            if let Some(latch) = self.map(key.hash).latch(key.db, key.hash, LATCH_SPINS) {
+                return latch;
+            }
+            env::thread::yield_now();
+        }
+    }
+}
+
+impl<'a> Hold<'a> {
+    /// The keys, given back because nothing happened.
+    pub fn into_keys(self) -> KeyUses<'a> {
+        self.keys
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// True if it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Changes made so far.
+    #[inline]
+    pub fn edits(&self) -> u64 {
+        self.edits
+    }
+
+    /// Keys removed because their time was over.
+    #[inline]
+    pub fn expired(&self) -> u64 {
+        self.expired
+    }
+
+    /// Lets `look` see key `index`, `None` if it does not exist or its time is over. On an
+    /// optimistic hold `look` may be called several times.
+    ///
+    /// # Errors
+    /// [`Retry`]: run the command again under latches.
+    #[inline]
+    pub fn view<R>(
+        &mut self,
+        index: usize,
+        mut look: impl FnMut(Option<&View<'_>>) -> R,
+    ) -> Result<R, Retry> {
+        let key = self.keys.as_slice()[index];
+        let now_ms = self.now_ms;
+        let probe = Probe { key: key.key, hash: key.hash };
+        let over = |view: &View<'_>| view.expire_at().is_some_and(|at| at <= now_ms);
+        match &self.kind {
+            Kind::Nothing => unreachable!("a command without keys looks at a key"),
+            Kind::Reading => {
+                let mut result = None;
+                let mut stale = false;
+                let map = self.store.map(key.hash);
+                let seen = map.read(key.db, &probe, &mut |view: &View<'_>| {
+                    stale = over(view);
+                    result = Some(look(if stale { None } else { Some(view) }));
+                });
+                match seen {
+                    Seen::Hit => {
+                        if stale {
+                            self.stale = Some(index);
+                        }
+                        Ok(result.expect("a hit shows its record"))
+                    }
+                    Seen::Miss => Ok(look(None)),
+                    Seen::Busy => Err(Retry),
+                }
+            }
+            Kind::Latched { latches, of_key } => {
+                let latch = &latches[of_key[index] as usize];
+                Ok(view_latched(latch, &probe, over, look, &mut self.stale, index))
+            }
+            Kind::Granted => {
+                let latch = self.store.latch_surely(&key);
+                Ok(view_latched(&latch, &probe, over, look, &mut self.stale, index))
+            }
+        }
+    }
+
+    /// Opens key `index` for changing; an expired key is removed first.
+    #[inline]
+    pub fn edit(&mut self, index: usize) -> Edit<'_, 'a> {
+        Edit::open(self, index)
+    }
+
+
+
+    /// Ends the hold: latches go, then growth and shrinking of the tables, then what is dropped.
+    #[inline]
+    pub fn finish(mut self) {
+        self.kind = Kind::Nothing;
+        if self.grew {
+            for key in self.keys.as_slice() {
+                self.store.map(key.hash).maintain(key.db);
+            }
+        }
+        if let Some(index) = self.stale {
+            let key = self.keys.as_slice()[index];
+            self.store.expire_if_due(&key, self.now_ms);
+        }
+        if !self.dropped.is_empty() {
+            self.store.drop_later(std::mem::take(&mut self.dropped));
+        }
+    }
+}
+
+fn view_latched<R>(
+    latch: &Latch<'_>,
+    probe: &Probe<'_>,
+    over: impl Fn(&View<'_>) -> bool,
+    mut look: impl FnMut(Option<&View<'_>>) -> R,
+    stale: &mut Option<usize>,
+    index: usize,
+) -> R {
+    let Some(slot) = latch.find(probe) else { return look(None) };
+    let view = latch.view(slot);
+    if over(&view) {
+        *stale = Some(index);
+        look(None)
+    } else {
+        look(Some(&view))
+    }
+}
