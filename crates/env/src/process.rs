@@ -67,6 +67,11 @@ pub fn cpu_time(who: Who) -> CpuTime {
     }
 }
 
+/// Processor time this process has used so far.
+pub fn cpu_times() -> CpuTime {
+    cpu_time(Who::Process)
+}
+
 /// Page faults so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PageFaults {
@@ -92,6 +97,12 @@ pub fn uname() -> (String, String, String) {
         name.release().to_string_lossy().into_owned(),
         name.machine().to_string_lossy().into_owned(),
     )
+}
+
+/// The operating system as one line: `Linux 6.1.0 x86_64`.
+pub fn os_name() -> String {
+    let (name, release, machine) = uname();
+    format!("{name} {release} {machine}")
 }
 
 /// The machine's name on the network.

@@ -1,6 +1,6 @@
 //! Threads: starting, placing, ranking.
 
-pub use std::thread::JoinHandle;
+pub use std::thread::{JoinHandle, ThreadId};
 
 #[cfg(loom)]
 pub use loom::thread::yield_now;
@@ -84,6 +84,11 @@ pub fn set_batch_priority() -> io::Result<()> {
 /// Returns the calling thread to ordinary scheduling.
 pub fn set_normal_priority() -> io::Result<()> {
     sys::set_scheduler(libc::SCHED_OTHER)
+}
+
+/// Identifier of the calling thread within the process, never used again.
+pub fn current_id() -> ThreadId {
+    std::thread::current().id()
 }
 
 /// Kernel identifier of the calling thread.

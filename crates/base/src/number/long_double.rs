@@ -10,6 +10,7 @@
 use super::float::Spelling;
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round};
+use std::fmt::Write;
 
 /// Why a float could not be incremented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +137,8 @@ fn shifted_decimal(mantissa: u64, shift: u32) -> Vec<u8> {
         text.push_str(&first.to_string());
     }
     for limb in limbs {
-        text.push_str(&format!("{limb:09}"));
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{limb:09}");
     }
     text.into_bytes()
 }
