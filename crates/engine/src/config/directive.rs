@@ -11,12 +11,21 @@ pub enum Kind {
     /// A decimal number within bounds, both included.
     Integer { default: i64, min: i64, max: i64 },
     /// A number of bytes with an optional unit; with `percent` also `50%`, held as -50.
-    Memory { default: i64, min: i64, max: i64, percent: bool },
+    Memory {
+        default: i64,
+        min: i64,
+        max: i64,
+        percent: bool,
+    },
     /// File permissions, in octal.
     Octal { default: i64, min: i64, max: i64 },
     /// One of several words, or with `many` any set of them; the value is the index or a bit mask
     /// over the choices, where choice 0 is the empty mask.
-    Choice { default: &'static str, choices: &'static [&'static str], many: bool },
+    Choice {
+        default: &'static str,
+        choices: &'static [&'static str],
+        many: bool,
+    },
     /// Any bytes. Without a default it has no value, which reads as empty.
     Text(Option<&'static str>),
     /// The working directory.
@@ -185,31 +194,52 @@ impl Directive {
     }
 
     /// A number from `min` to `max`.
-    pub(super) const fn integer(
-        name: &'static str,
-        default: i64,
-        min: i64,
-        max: i64,
-    ) -> Directive {
-        assert!(min <= default && default <= max, "the default is within bounds");
+    pub(super) const fn integer(name: &'static str, default: i64, min: i64, max: i64) -> Directive {
+        assert!(
+            min <= default && default <= max,
+            "the default is within bounds"
+        );
         Directive::new(name, Kind::Integer { default, min, max })
     }
 
     /// A number of bytes from `min` to `max`.
     pub(super) const fn memory(name: &'static str, default: i64, min: i64, max: i64) -> Directive {
-        assert!(min <= default && default <= max, "the default is within bounds");
-        Directive::new(name, Kind::Memory { default, min, max, percent: false })
+        assert!(
+            min <= default && default <= max,
+            "the default is within bounds"
+        );
+        Directive::new(
+            name,
+            Kind::Memory {
+                default,
+                min,
+                max,
+                percent: false,
+            },
+        )
     }
 
     /// A number of bytes or a percentage of the memory limit.
     pub(super) const fn memory_or_percent(name: &'static str, default: i64) -> Directive {
-        let kind = Kind::Memory { default, min: 0, max: i64::MAX, percent: true };
+        let kind = Kind::Memory {
+            default,
+            min: 0,
+            max: i64::MAX,
+            percent: true,
+        };
         Directive::new(name, kind)
     }
 
     /// Permissions in octal.
     pub(super) const fn octal(name: &'static str, default: i64, max: i64) -> Directive {
-        Directive::new(name, Kind::Octal { default, min: 0, max })
+        Directive::new(
+            name,
+            Kind::Octal {
+                default,
+                min: 0,
+                max,
+            },
+        )
     }
 
     /// One of several words.
@@ -218,7 +248,14 @@ impl Directive {
         default: &'static str,
         choices: &'static [&'static str],
     ) -> Directive {
-        Directive::new(name, Kind::Choice { default, choices, many: false })
+        Directive::new(
+            name,
+            Kind::Choice {
+                default,
+                choices,
+                many: false,
+            },
+        )
     }
 
     /// A set of words.
@@ -227,7 +264,14 @@ impl Directive {
         default: &'static str,
         choices: &'static [&'static str],
     ) -> Directive {
-        Directive::new(name, Kind::Choice { default, choices, many: true })
+        Directive::new(
+            name,
+            Kind::Choice {
+                default,
+                choices,
+                many: true,
+            },
+        )
     }
 
     /// Any bytes.
@@ -250,19 +294,31 @@ impl Directive {
     }
 
     pub(super) const fn at_start(self) -> Directive {
-        Directive { change: Change::Start, ..self }
+        Directive {
+            change: Change::Start,
+            ..self
+        }
     }
 
     pub(super) const fn protected(self) -> Directive {
-        Directive { change: Change::Protected, ..self }
+        Directive {
+            change: Change::Protected,
+            ..self
+        }
     }
 
     pub(super) const fn hidden(self) -> Directive {
-        Directive { hidden: true, ..self }
+        Directive {
+            hidden: true,
+            ..self
+        }
     }
 
     pub(super) const fn sensitive(self) -> Directive {
-        Directive { sensitive: true, ..self }
+        Directive {
+            sensitive: true,
+            ..self
+        }
     }
 
     pub(super) const fn needs(self, needs: &'static str) -> Directive {
@@ -270,11 +326,18 @@ impl Directive {
     }
 
     pub(super) const fn effect(self, effect: Effect) -> Directive {
-        Directive { effect: Some(effect), ..self }
+        Directive {
+            effect: Some(effect),
+            ..self
+        }
     }
 
     pub(super) const fn doc(self, chapter: Chapter, doc: &'static str) -> Directive {
-        Directive { chapter, doc, ..self }
+        Directive {
+            chapter,
+            doc,
+            ..self
+        }
     }
 
     /// Is it only there to accept the value that means "off"?

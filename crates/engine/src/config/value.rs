@@ -15,9 +15,21 @@ pub const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
 /// Default output limits: bytes, bytes, seconds per class.
 pub const OUTPUT_LIMITS: [OutputLimit; 3] = [
-    OutputLimit { hard_bytes: 0, soft_bytes: 0, soft_s: 0 },
-    OutputLimit { hard_bytes: 256 << 20, soft_bytes: 64 << 20, soft_s: 60 },
-    OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_s: 60 },
+    OutputLimit {
+        hard_bytes: 0,
+        soft_bytes: 0,
+        soft_s: 0,
+    },
+    OutputLimit {
+        hard_bytes: 256 << 20,
+        soft_bytes: 64 << 20,
+        soft_s: 60,
+    },
+    OutputLimit {
+        hard_bytes: 32 << 20,
+        soft_bytes: 8 << 20,
+        soft_s: 60,
+    },
 ];
 
 /// Characters of keyspace event classes, `A` and the two channels among them.
@@ -110,7 +122,11 @@ pub fn default(kind: Kind) -> Value {
         Kind::Integer { default, .. }
         | Kind::Memory { default, .. }
         | Kind::Octal { default, .. } => Value::Number(default),
-        Kind::Choice { default, choices, many } => {
+        Kind::Choice {
+            default,
+            choices,
+            many,
+        } => {
             let words: Vec<&[u8]> = vec![default.as_bytes()];
             let number = parse_choice(&words, choices, many);
             Value::Number(number.expect("a default is one of the choices"))
@@ -138,9 +154,9 @@ pub fn parse(kind: Kind, words: &[&[u8]], now: &Value) -> Result<Value, Refusal>
             };
             Value::Number(bounded(number, min, max)?)
         }
-        Kind::Memory { min, max, percent, .. } => {
-            Value::Number(parse_memory_value(first, min, max, percent)?)
-        }
+        Kind::Memory {
+            min, max, percent, ..
+        } => Value::Number(parse_memory_value(first, min, max, percent)?),
         Kind::Octal { min, max, .. } => {
             let number = std::str::from_utf8(first)
                 .ok()
@@ -149,7 +165,9 @@ pub fn parse(kind: Kind, words: &[&[u8]], now: &Value) -> Result<Value, Refusal>
                 return refuse("argument couldn't be parsed as an octal number");
             };
             if number < min || number > max {
-                return Err(format!("argument must be between {min:o} and {max:o} inclusive"));
+                return Err(format!(
+                    "argument must be between {min:o} and {max:o} inclusive"
+                ));
             }
             Value::Number(number)
         }
@@ -201,7 +219,9 @@ fn bounded(number: i64, min: i64, max: i64) -> Result<i64, Refusal> {
     if (min..=max).contains(&number) {
         Ok(number)
     } else {
-        Err(format!("argument must be between {min} and {max} inclusive"))
+        Err(format!(
+            "argument must be between {min} and {max} inclusive"
+        ))
     }
 }
 
@@ -217,7 +237,9 @@ fn parse_memory_value(word: &[u8], min: i64, max: i64, percent: bool) -> Result<
     } else if let Some(bytes) = parse_memory(word) {
         return match i64::try_from(bytes) {
             Ok(bytes) => bounded(bytes, min, max),
-            Err(_) => Err(format!("argument must be between {min} and {max} inclusive")),
+            Err(_) => Err(format!(
+                "argument must be between {min} and {max} inclusive"
+            )),
         };
     }
     refuse(if percent {
@@ -245,7 +267,9 @@ pub fn parse_memory(word: &[u8]) -> Option<u64> {
         return None;
     }
     let number = word[..digits].iter().fold(0u64, |number, byte| {
-        number.saturating_mul(10).saturating_add(u64::from(byte - b'0'))
+        number
+            .saturating_mul(10)
+            .saturating_add(u64::from(byte - b'0'))
     });
     Some(number.saturating_mul(unit))
 }
@@ -265,15 +289,24 @@ pub fn format_memory(bytes: i64) -> String {
 
 fn parse_choice(words: &[&[u8]], choices: &[&str], many: bool) -> Result<i64, Refusal> {
     let refusal = || {
-        Err(format!("argument(s) must be one of the following: {}", choices.join(", ")))
+        Err(format!(
+            "argument(s) must be one of the following: {}",
+            choices.join(", ")
+        ))
     };
-    let split: Vec<&[u8]> = if many { split_words(words) } else { words.to_vec() };
+    let split: Vec<&[u8]> = if many {
+        split_words(words)
+    } else {
+        words.to_vec()
+    };
     if split.is_empty() || (!many && split.len() > 1) {
         return refusal();
     }
     let mut mask = 0;
     for word in split {
-        let Some(index) = choices.iter().position(|c| word.eq_ignore_ascii_case(c.as_bytes()))
+        let Some(index) = choices
+            .iter()
+            .position(|c| word.eq_ignore_ascii_case(c.as_bytes()))
         else {
             return refusal();
         };
@@ -342,7 +375,11 @@ fn parse_output_limits(words: &[&[u8]], now: &Value) -> Result<Text, Refusal> {
                 "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
             );
         };
-        limits[class] = OutputLimit { hard_bytes, soft_bytes, soft_s };
+        limits[class] = OutputLimit {
+            hard_bytes,
+            soft_bytes,
+            soft_s,
+        };
     }
     Ok(format_output_limits(&limits).into())
 }
@@ -370,7 +407,9 @@ pub fn output_limits(canonical: &[u8]) -> [OutputLimit; 3] {
 fn parse_percentiles(words: &[&[u8]]) -> Result<Text, Refusal> {
     let mut shown = Vec::new();
     for word in split_words(words) {
-        let number = std::str::from_utf8(word).ok().and_then(|w| w.parse::<f64>().ok());
+        let number = std::str::from_utf8(word)
+            .ok()
+            .and_then(|w| w.parse::<f64>().ok());
         let Some(number) = number else {
             return refuse("Invalid latency-tracking-info-percentiles parameters");
         };
@@ -408,8 +447,10 @@ fn parse_save_points(words: &[&[u8]]) -> Result<Text, Refusal> {
     let words = split_words(words);
     let mut shown = Vec::new();
     for pair in words.chunks(2) {
-        let numbers: Vec<i64> =
-            pair.iter().filter_map(|word| base::number::parse_i64(word)).collect();
+        let numbers: Vec<i64> = pair
+            .iter()
+            .filter_map(|word| base::number::parse_i64(word))
+            .collect();
         match numbers[..] {
             [seconds, changes] if seconds >= 1 && changes >= 0 => {
                 shown.push(format!("{seconds} {changes}"));

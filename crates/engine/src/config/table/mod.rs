@@ -9,8 +9,13 @@ mod process;
 use super::directive::Directive;
 
 /// The tables; a directive's number is its position in all of them together.
-const TABLES: [&[Directive]; 5] =
-    [network::ROWS, process::ROWS, clients::ROWS, observation::ROWS, missing::ROWS];
+const TABLES: [&[Directive]; 5] = [
+    network::ROWS,
+    process::ROWS,
+    clients::ROWS,
+    observation::ROWS,
+    missing::ROWS,
+];
 
 /// Number of directives.
 pub const COUNT: usize = {
@@ -94,9 +99,23 @@ mod tests {
                 assert!(name.is_empty() || names.insert(name), "{name} stands twice");
                 assert_eq!(name, name.to_ascii_lowercase());
             }
-            assert_eq!(row.is_missing(), row.doc.is_empty(), "{}: documented", row.name);
-            assert_eq!(row.is_missing(), row.chapter == Chapter::Missing, "{}", row.name);
-            assert!(row.doc.is_empty() || row.doc.ends_with('.'), "{}: a sentence", row.name);
+            assert_eq!(
+                row.is_missing(),
+                row.doc.is_empty(),
+                "{}: documented",
+                row.name
+            );
+            assert_eq!(
+                row.is_missing(),
+                row.chapter == Chapter::Missing,
+                "{}",
+                row.name
+            );
+            assert!(
+                row.doc.is_empty() || row.doc.ends_with('.'),
+                "{}: a sentence",
+                row.name
+            );
         }
     }
 

@@ -6,11 +6,13 @@ const INT_MAX: i64 = i32::MAX as i64;
 const SHUTDOWN: &[&str] = &["default", "save", "nosave", "now", "force"];
 
 pub(super) const ROWS: &[Directive] = &[
-    Directive::integer("hz", 10, 0, INT_MAX).effect(Effect::Frequency).doc(
-        Chapter::Timing,
-        "Rounds of housekeeping per second: idle clients, expired keys, statistics. Values are \
+    Directive::integer("hz", 10, 0, INT_MAX)
+        .effect(Effect::Frequency)
+        .doc(
+            Chapter::Timing,
+            "Rounds of housekeeping per second: idle clients, expired keys, statistics. Values are \
          brought into 1 to 500.",
-    ),
+        ),
     Directive::integer("active-expire-effort", 1, 1, 10).doc(
         Chapter::Timing,
         "How much work, from 1 to 10, goes into finding expired keys that nobody asks for.",
@@ -32,7 +34,11 @@ pub(super) const ROWS: &[Directive] = &[
         Chapter::Observation,
         "Keep a distribution of execution times per command, shown by INFO latencystats.",
     ),
-    Directive::special("latency-tracking-info-percentiles", Kind::Percentiles("50 99 99.9")).doc(
+    Directive::special(
+        "latency-tracking-info-percentiles",
+        Kind::Percentiles("50 99 99.9"),
+    )
+    .doc(
         Chapter::Observation,
         "Percentiles that INFO latencystats shows.",
     ),
