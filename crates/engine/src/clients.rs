@@ -71,13 +71,6 @@ pub struct Client {
     pub no_touch: AtomicBool,
 }
 
-/// How a listing names things only the caller knows.
-#[derive(Debug, Clone, Copy)]
-pub struct Names<'a> {
-    /// Name of a registry index, `NULL` for none.
-    pub command: &'a dyn Fn(u16) -> String,
-}
-
 impl Client {
     /// One line of CLIENT LIST, without the newline.
     pub fn line(&self, now_ms: i64, command_name: &dyn Fn(u16) -> String) -> String {

@@ -29,8 +29,6 @@ pub enum Error {
     UnsupportedOption(String),
     /// OBJECT FREQ without an LFU policy.
     FrequencyNotTracked,
-    /// OBJECT IDLETIME with an LFU policy.
-    IdleTimeNotTracked,
     /// INCRBYFLOAT would give NaN or infinity.
     NanOrInfinity,
     /// SETRANGE, GETRANGE offsets.
@@ -109,11 +107,6 @@ impl Error {
             }
             Error::FrequencyNotTracked => {
                 "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
-                 Please note that when switching between policies at runtime LRU and LFU data \
-                 will take some time to adjust."
-            }
-            Error::IdleTimeNotTracked => {
-                "ERR An LFU maxmemory policy is selected, idle time not tracked. \
                  Please note that when switching between policies at runtime LRU and LFU data \
                  will take some time to adjust."
             }

@@ -90,19 +90,16 @@ pub(crate) fn execute(
     let hold = if keys.is_empty() {
         store.hold_nothing(call.now_ms)
     } else if command.flags.has(Flags::READONLY) && keys.len() == 1 {
-        match attempt(
-            call,
-            session,
-            output,
-            id,
-            args,
-            store.hold_reading(keys, call.now_ms),
-        ) {
-            Ok(()) => return Step::Done,
-            Err(keys) => match store.hold_latched(keys, call.now_ms, false) {
-                Ok(hold) => hold,
-                Err(busy) => return busy_step(busy),
-            },
+        let key = keys.as_slice()[0];
+        let hold = store.hold_reading(keys, call.now_ms);
+        if attempt(call, session, output, id, args, hold).is_ok() {
+            return Step::Done;
+        }
+        let mut keys = KeyUses::new();
+        keys.push(key.db, key.key, key.hash);
+        match store.hold_latched(keys, call.now_ms, false) {
+            Ok(hold) => hold,
+            Err(busy) => return busy_step(busy),
         }
     } else {
         match store.hold_latched(keys, call.now_ms, command.writes()) {
@@ -171,44 +168,48 @@ pub(crate) fn granted(
         .note_duration(call.client, command.id, args, spent_ns);
 }
 
-/// Runs the handler once. `Err` gives the keys back: optimistic reads met a writer, nothing
-/// happened.
+/// Optimistic reads met a writer; nothing happened.
+struct Rerun;
+
+/// Runs the handler once.
 #[inline]
-fn attempt<'a>(
+fn attempt(
     call: &Call<'_>,
     session: &mut Session,
     output: &mut Output,
     id: CommandId,
     args: Args<'_>,
-    hold: Hold<'a>,
-) -> Result<(), KeyUses<'a>> {
+    hold: Hold<'_>,
+) -> Result<(), Rerun> {
     let mark = begin(session, output);
     let version = session.version;
-    let mut cx = Cx {
-        server: call.server,
-        session,
-        client: call.client,
-        reply: Reply::new(output, version),
-        hold,
-        command: id,
-        stats: call.stats,
-        now_ms: call.now_ms,
-        loop_index: call.loop_index,
-        breath: call.breath,
+    let outcome = {
+        let mut cx = Cx {
+            server: call.server,
+            session: &mut *session,
+            client: call.client,
+            reply: Reply::new(&mut *output, version),
+            hold,
+            command: id,
+            stats: call.stats,
+            now_ms: call.now_ms,
+            loop_index: call.loop_index,
+            breath: call.breath,
+        };
+        let handler = call.server.registry.entry(id).command.handler;
+        let outcome = handler(&mut cx, args);
+        commit(&cx.hold, call.stats);
+        cx.hold.finish();
+        outcome
     };
-    let handler = call.server.registry.entry(id).command.handler;
-    let outcome = handler(&mut cx, args);
-    let Cx { hold, session, .. } = cx;
     match outcome {
         Ok(()) => {}
         Err(Error::Retry) => {
             output.truncate_to(mark);
-            return Err(hold.into_keys());
+            return Err(Rerun);
         }
         Err(error) => failed(call, session, output, id, mark, &error),
     }
-    commit(&hold, call.stats);
-    hold.finish();
     bump(&call.stats.command(id).calls, 1);
     end(session, output, mark);
     Ok(())

@@ -166,7 +166,11 @@ impl Parked {
     pub(crate) fn submit(self: &Arc<Self>, step: fn(&Arc<Self>, &SlowCx<'_>)) {
         let job = self.job.clone().expect("only slow commands are submitted");
         let own = self.clone();
-        let refused = self.server.store.lane().submit(job, Box::new(move |cx| step(&own, cx)));
+        let refused = self
+            .server
+            .store
+            .lane()
+            .submit(job, Box::new(move |cx| step(&own, cx)));
         if refused.is_err() {
             self.refuse();
         }
@@ -174,7 +178,9 @@ impl Parked {
 
     /// Ends the command with an error instead of running it.
     fn refuse(&self) {
-        let Some(suspended) = self.inner.lock().take() else { return };
+        let Some(suspended) = self.inner.lock().take() else {
+            return;
+        };
         if let Some(request) = &suspended.request {
             self.server.store.lock_end(request);
         }
@@ -185,8 +191,13 @@ impl Parked {
     }
 
     fn finish(&self, session: Box<Session>, output: Output) {
-        let finished = Finished { client_id: self.client.id, session, output };
-        self.server.post(self.loop_index, Message::Finished(Box::new(finished)));
+        let finished = Finished {
+            client_id: self.client.id,
+            session,
+            output,
+        };
+        self.server
+            .post(self.loop_index, Message::Finished(Box::new(finished)));
     }
 
     /// The connection is gone: gives up a command that has not begun.
@@ -220,7 +231,7 @@ impl Parked {
         let db = suspended.session.db;
         let mut inner = self.inner.lock();
         let granted = queue_keys(&self.server, &suspended.command, db, &request, &|| {
-            breath.breathe()
+            drop(breath.breathe())
         });
         suspended.request = Some(request);
         if granted {

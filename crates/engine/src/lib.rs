@@ -5,12 +5,14 @@
 pub mod clients;
 pub mod command;
 mod commit;
+pub mod config;
 pub mod cx;
 pub mod error;
 mod execute;
 mod gates;
 pub mod keyset;
 mod lane;
+mod rates;
 pub mod registry;
 pub mod server;
 pub mod session;

@@ -4,6 +4,7 @@ use crate::clients::{Client, Clients};
 use crate::command::{Args, Flags};
 use crate::config::Config;
 use crate::lane::Finished;
+use crate::rates::{RateMeter, Rates};
 use crate::registry::{CommandId, Registry};
 use crate::session::Session;
 use crate::slowlog::{SlowEntry, SlowLog, shorten};
@@ -122,6 +123,9 @@ pub struct Server {
     pub started_ms: i64,
     /// Highest memory use seen, bytes.
     pub peak_memory: std::sync::atomic::AtomicU64,
+    /// Memory in use when the server was ready, bytes.
+    pub startup_memory: std::sync::atomic::AtomicU64,
+    rates: Mutex<RateMeter>,
     clock: env::clock::Clock,
     host: OnceLock<Box<dyn Host>>,
     mailboxes: RwLock<Vec<Arc<Mailbox>>>,
@@ -155,6 +159,8 @@ impl Server {
             slowlog: SlowLog::default(),
             run_id: env::random::run_id(),
             peak_memory: std::sync::atomic::AtomicU64::new(0),
+            startup_memory: std::sync::atomic::AtomicU64::new(0),
+            rates: Mutex::new(RateMeter::default()),
             clock,
             host: OnceLock::new(),
             mailboxes: RwLock::new(Vec::new()),
@@ -181,6 +187,24 @@ impl Server {
     /// The clock.
     pub fn clock(&self) -> &env::clock::Clock {
         &self.clock
+    }
+
+    /// Rates over the last moments.
+    pub fn rates(&self) -> Rates {
+        self.rates.lock().rates()
+    }
+
+    /// Called about every 100 ms by housekeeping: takes samples for rates and peaks.
+    pub fn sample(&self) {
+        let counts = Rates {
+            commands_per_s: self.stats.commands_processed(),
+            bytes_in_per_s: self.stats.sum("bytes_in"),
+            bytes_out_per_s: self.stats.sum("bytes_out"),
+        };
+        self.rates.lock().sample(self.clock.monotonic_ns(), counts);
+        let used = self.host().memory().allocated + self.store.memory().used_bytes;
+        self.peak_memory
+            .fetch_max(used, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Number of loops.

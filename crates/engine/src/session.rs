@@ -31,6 +31,8 @@ pub struct Session {
     pub version: Version,
     /// May run commands.
     pub authenticated: bool,
+    /// Connected from this machine.
+    pub local: bool,
     /// CLIENT REPLY.
     pub reply_mode: ReplyMode,
     /// Close once the reply is out.

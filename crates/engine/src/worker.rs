@@ -80,6 +80,14 @@ pub struct Worker {
     timer: Timer,
 }
 
+/// How far parsing one connection's input went.
+enum Scan {
+    /// To the end of what is there, of the chunk, or of what may be parsed before it runs.
+    Stopped,
+    /// Up to an inline command with quotes, which ends at `end`.
+    Quoted { end: usize },
+}
+
 /// Attributes time to commands. Fast ones share one clock reading per run of them.
 #[derive(Debug, Default)]
 struct Timer {
@@ -239,6 +247,24 @@ impl Worker {
     }
 
     fn plan_item(&mut self, index: usize, item: Item<'_>) {
+        loop {
+            match self.scan(index, item.conn, item.input) {
+                Scan::Stopped => return,
+                Scan::Quoted { end } => {
+                    // What is planned refers to the input as it is and runs first.
+                    let progress = &self.progress[index];
+                    if progress.planned > progress.consumed
+                        || !self.rewrite_inline(index, item.conn, item.input, end)
+                    {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Parses commands of one connection into the chunk.
+    fn scan(&mut self, index: usize, conn: &mut Conn, input: &[u8]) -> Scan {
         let progress = &mut self.progress[index];
         let Conn {
             pending,
@@ -246,14 +272,14 @@ impl Worker {
             progress: parser,
             session,
             ..
-        } = item.conn;
+        } = conn;
         let session = session
             .as_deref()
             .expect("a ready connection has its session");
         let source = if progress.from_pending {
             &pending[*pending_start..]
         } else {
-            item.input
+            input
         };
         let limits = Limits {
             bulk_bytes_max: self.server.config.proto_max_bulk_len(),
@@ -262,45 +288,87 @@ impl Worker {
         let db = session.db;
         while self.planned.len() < CHUNK_COMMANDS {
             let first_arg = self.refs.len();
+            let progress = &mut self.progress[index];
             match resp::parse_command(source, progress.planned, &limits, parser, &mut self.refs) {
                 Ok(Parsed::Complete { end }) => {
                     progress.planned = end;
-                    let args = Args::new(source, &self.refs[first_arg..]);
-                    let name = self.server.registry.find(args.at(0));
-                    let first_hash = self.hashes.len();
-                    if let Some(id) = name {
-                        self.hash_keys(id, source, first_arg, db);
-                    }
-                    self.planned.push(Planned {
-                        item: index as u32,
-                        id: name.map_or(UNKNOWN, |id| id.0),
-                        first_arg: first_arg as u32,
-                        args: (self.refs.len() - first_arg) as u32,
-                        first_hash: first_hash as u32,
-                        hashes: (self.hashes.len() - first_hash) as u32,
-                        end,
-                    });
+                    self.plan_command(index, source, first_arg, db, end);
                     if !session.authenticated {
-                        return;
+                        return Scan::Stopped;
                     }
                 }
                 Ok(Parsed::Empty { end }) => {
                     progress.planned = end;
                     self.refs.truncate(first_arg);
                 }
+                Ok(Parsed::Quoted { end }) => return Scan::Quoted { end },
                 Ok(Parsed::Incomplete { .. }) => {
                     self.refs.truncate(first_arg);
                     progress.planned_all = true;
-                    return;
+                    return Scan::Stopped;
                 }
                 Err(error) => {
                     self.refs.truncate(first_arg);
                     progress.protocol_error = Some(error);
                     progress.planned_all = true;
-                    return;
+                    return Scan::Stopped;
                 }
             }
         }
+        Scan::Stopped
+    }
+
+    #[inline]
+    fn plan_command(
+        &mut self,
+        index: usize,
+        source: &[u8],
+        first_arg: usize,
+        db: usize,
+        end: usize,
+    ) {
+        let name = self
+            .server
+            .registry
+            .find(&source[self.refs[first_arg].range()]);
+        let first_hash = self.hashes.len();
+        if let Some(id) = name {
+            self.hash_keys(id, source, first_arg, db);
+        }
+        self.planned.push(Planned {
+            item: index as u32,
+            id: name.map_or(UNKNOWN, |id| id.0),
+            first_arg: first_arg as u32,
+            args: (self.refs.len() - first_arg) as u32,
+            first_hash: first_hash as u32,
+            hashes: (self.hashes.len() - first_hash) as u32,
+            end,
+        });
+    }
+
+    /// The words of an inline command with quotes do not lie in the input as they are: the input is
+    /// written anew with that command as a multibulk. False if its quotes are unbalanced.
+    #[cold]
+    fn rewrite_inline(&mut self, index: usize, conn: &mut Conn, input: &[u8], end: usize) -> bool {
+        let progress = &mut self.progress[index];
+        let source = if progress.from_pending {
+            conn.pending()
+        } else {
+            input
+        };
+        let Some(words) = resp::inline::split(&source[progress.planned..end]) else {
+            progress.protocol_error = Some(resp::ProtocolError::unbalanced_quotes());
+            progress.planned_all = true;
+            return false;
+        };
+        let mut rewritten = resp::inline::to_multibulk(&words);
+        rewritten.extend_from_slice(&source[end..]);
+        conn.pending = rewritten;
+        conn.pending_start = 0;
+        progress.from_pending = true;
+        progress.planned = 0;
+        progress.consumed = 0;
+        true
     }
 
     #[inline]
@@ -515,10 +583,7 @@ impl Worker {
             bump(&self.stats.slow_lane, 1);
             let parked = Parked::slow(&self.server, &client, self.index, command, session);
             *state = State::Suspended(parked.clone());
-            self.server
-                .store
-                .lane()
-                .submit(Box::new(move |breath| parked.start_on_lane(breath)));
+            parked.submit(Parked::start_on_lane);
             return Flow::Read;
         }
         bump(&self.stats.parked, 1);
@@ -641,11 +706,7 @@ impl Worker {
             return;
         };
         if parked.on_lane() {
-            let parked = parked.clone();
-            self.server
-                .store
-                .lane()
-                .submit(Box::new(move |breath| parked.resume_on_lane(breath)));
+            parked.submit(Parked::resume_on_lane);
         } else {
             desk.resume(token);
         }

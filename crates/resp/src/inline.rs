@@ -33,6 +33,17 @@ pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
+/// The words as a multibulk request; an empty line as an empty one.
+pub fn to_multibulk(words: &[Vec<u8>]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        request.extend_from_slice(word);
+        request.extend_from_slice(b"\r\n");
+    }
+    request
+}
+
 fn closed(line: &[u8], at: usize) -> Option<usize> {
     line.get(at)
         .is_none_or(|byte| is_space(*byte))

@@ -96,6 +96,13 @@ pub enum Parsed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtocolError(String);
 
+impl ProtocolError {
+    /// An inline command's quotes do not match.
+    pub fn unbalanced_quotes() -> Self {
+        error("unbalanced quotes in request")
+    }
+}
+
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Protocol error: {}", self.0)

@@ -38,7 +38,8 @@ impl<'h, 'a> Edit<'h, 'a> {
     pub(crate) fn open(hold: &'h mut Hold<'a>, index: usize) -> Edit<'h, 'a> {
         let key: KeyUse<'a> = hold.keys.as_slice()[index];
         let latch = match &mut hold.kind {
-            Kind::Latched { latches, of_key } => {
+            Kind::One(latch) => LatchRef::Borrowed(latch),
+            Kind::Many { latches, of_key } => {
                 LatchRef::Borrowed(&mut latches[of_key[index] as usize])
             }
             Kind::Granted => LatchRef::Owned(hold.store.latch_surely(&key)),

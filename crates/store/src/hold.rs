@@ -40,7 +40,9 @@ pub enum Busy {
 pub(crate) enum Kind<'a> {
     Nothing,
     Reading,
-    Latched { latches: SmallVec<[Latch<'a>; 2]>, of_key: SmallVec<[u16; 4]> },
+    One(Latch<'a>),
+    /// `of_key[k]` is the latch of key `k`; keys of one bucket share it.
+    Many { latches: Vec<Latch<'a>>, of_key: Vec<u16> },
     Granted,
 }
 
@@ -103,10 +105,7 @@ impl Store {
     ) -> Result<Hold<'a>, Busy> {
         let mode = if write { Mode::Exclusive } else { Mode::Shared };
         let kind = if let [key] = keys.as_slice() {
-            let latch = self.latch_one(key, mode)?;
-            let mut latches = SmallVec::new();
-            latches.push(latch);
-            Kind::Latched { latches, of_key: SmallVec::from_slice(&[0]) }
+            Kind::One(self.latch_one(key, mode)?)
         } else {
             self.latch_many(keys.as_slice(), mode)?
         };
@@ -157,8 +156,8 @@ impl Store {
             let key = &keys[*index as usize];
             (self.shard(key.hash), key.db, self.map(key.hash).bucket_id(key.db, key.hash))
         });
-        let mut latches: SmallVec<[Latch<'a>; 2]> = SmallVec::new();
-        let mut of_key: SmallVec<[u16; 4]> = SmallVec::from_elem(0, keys.len());
+        let mut latches: Vec<Latch<'a>> = Vec::with_capacity(keys.len());
+        let mut of_key = vec![0; keys.len()];
         let mut last: Option<(usize, usize)> = None;
         for index in order {
             let key = &keys[index as usize];
@@ -174,7 +173,7 @@ impl Store {
             of_key[index as usize] = own as u16;
             self.check_unlocked(&mut latches[own], key, mode)?;
         }
-        Ok(Kind::Latched { latches, of_key })
+        Ok(Kind::Many { latches, of_key })
     }
 
     /// Latches a bucket for somebody who may not give up: key locks are granted, the command has
@@ -190,11 +189,6 @@ impl Store {
 }
 
 impl<'a> Hold<'a> {
-    /// The keys, given back because nothing happened.
-    pub fn into_keys(self) -> KeyUses<'a> {
-        self.keys
-    }
-
     /// Number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
@@ -253,7 +247,8 @@ impl<'a> Hold<'a> {
                     Seen::Busy => Err(Retry),
                 }
             }
-            Kind::Latched { latches, of_key } => {
+            Kind::One(latch) => Ok(view_latched(latch, &probe, over, look, &mut self.stale, index)),
+            Kind::Many { latches, of_key } => {
                 let latch = &latches[of_key[index] as usize];
                 Ok(view_latched(latch, &probe, over, look, &mut self.stale, index))
             }

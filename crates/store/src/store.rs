@@ -144,7 +144,7 @@ impl Store {
     }
 
     /// Begins a request for key locks.
-    pub fn lock_begin(&self, owner: Arc<dyn Wake>) -> Request {
+    pub fn lock_begin(&self, owner: std::sync::Arc<dyn Wake>) -> Request {
         self.locks.begin(owner)
     }
 
@@ -164,10 +164,7 @@ impl Store {
 
     /// Gives up the locks of a command that ended, or its places in the queues.
     pub fn lock_end(&self, request: &Request) {
-        // Not granted yet: cancelled. Granted, perhaps this very moment: released.
-        if request.is_granted() || !self.locks.cancel(request) {
-            self.locks.release(request);
-        }
+        self.locks.end(request);
     }
 
     pub(crate) fn count_expired(&self, keys: u64) {
