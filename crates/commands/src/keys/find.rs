@@ -44,8 +44,8 @@ fn count(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     let mut found = 0;
     for key in 0..args.len() - 1 {
         found += i64::from(cx.read(key, |_, view| Ok(view.is_some()))?);
-        if key % KEYS_PER_BREATH == KEYS_PER_BREATH - 1 {
-            cx.breathe();
+        if key % KEYS_PER_BREATH == KEYS_PER_BREATH - 1 && cx.breathe() {
+            break;
         }
     }
     cx.reply.integer(found);

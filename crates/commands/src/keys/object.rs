@@ -2,10 +2,7 @@
 
 use crate::help::help;
 use engine::{Arg, Args, Categories, Command, Cx, Error, Flags, Group, KeyFlags, KeySpec, Outcome};
-use store::{Encoding, View};
-
-/// Bytes up to which a string counts as kept with its key.
-const EMBEDDED_BYTES_MAX: usize = 44;
+use store::Encoding;
 
 const KEYS: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];
 const TIPS: &[&str] = &["nondeterministic_output"];
@@ -42,20 +39,10 @@ fn encoding(cx: &mut Cx<'_>, _args: Args<'_>) -> Outcome {
     cx.read(0, |reply, view| {
         match view {
             None => reply.null(),
-            Some(view) => reply.bulk(encoding_name(view).as_bytes()),
+            Some(view) => reply.bulk(Encoding::of(view).name().as_bytes()),
         }
         Ok(())
     })
-}
-
-/// The name that clients know for a representation. Ours differ; what counts is when a name changes.
-fn encoding_name(view: &View<'_>) -> &'static str {
-    match view.encoding() {
-        Encoding::Int => "int",
-        Encoding::Slack | Encoding::Blob => "raw",
-        Encoding::Raw | Encoding::Packed if view.len() > EMBEDDED_BYTES_MAX => "raw",
-        Encoding::Raw | Encoding::Packed => "embstr",
-    }
 }
 
 static FREQ: Command = Command {

@@ -63,10 +63,9 @@ fn walk(
                 visit(key, view);
             });
         left = left.saturating_sub(shown);
-        if cursor == 0 || left == 0 {
+        if cursor == 0 || left == 0 || cx.breathe() {
             break;
         }
-        cx.breathe();
     }
     cursor
 }

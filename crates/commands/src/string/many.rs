@@ -44,8 +44,8 @@ fn mget(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
                 Ok(())
             }
         })?;
-        if key % KEYS_PER_BREATH == KEYS_PER_BREATH - 1 {
-            cx.breathe();
+        if key % KEYS_PER_BREATH == KEYS_PER_BREATH - 1 && cx.breathe() {
+            break;
         }
     }
     Ok(())

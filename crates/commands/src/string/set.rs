@@ -93,7 +93,7 @@ fn set(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
 
 /// Stores the value; one that is over already leaves no key.
 fn store_until(
-    edit: &mut Edit<'_>,
+    edit: &mut Edit<'_, '_>,
     value: &[u8],
     expire: Expire,
     now_ms: i64,
