@@ -81,11 +81,11 @@ static CONFIG_SET: Command = Command {
 
 fn config_set(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     if args.len() % 2 != 0 {
-        return Err(Error::Arity("config|set".into()));
+        return Err(Error::Syntax);
     }
     let all: Vec<&[u8]> = args.skip(2).iter().collect();
     let pairs: Vec<(&[u8], &[u8])> = all.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    cx.server.config.set_many(&pairs).map_err(|text| Error::owned(format!("ERR {text}")))?;
+    cx.server.config.set_many(&pairs, cx.session.local).map_err(|text| Error::owned(format!("ERR {text}")))?;
     cx.reply.ok();
     Ok(())
 }

@@ -66,7 +66,7 @@ fn values(row: &Directive) -> String {
 
 /// A configuration file that sets nothing and shows everything.
 pub fn example_file() -> String {
-    let mut text = String::from(
+    let mut text = vec![String::from(
         "# Configuration of Pronghorn.\n\
          #\n\
          # Start with it: pronghorn /path/to/pronghorn.conf\n\
@@ -78,16 +78,16 @@ pub fn example_file() -> String {
          #\n\
          # include /etc/pronghorn/conf.d/*.conf\n\
          # rename-command FLUSHALL \"\"\n",
-    );
+    )];
     for chapter in Chapter::ALL
         .iter()
         .filter(|chapter| **chapter != Chapter::Missing)
     {
-        text.push_str(&format!("\n######## {} ########\n", chapter.title()));
+        text.push(format!("\n######## {} ########\n", chapter.title()));
         for row in rows(*chapter) {
-            text.push('\n');
+            text.push("\n".to_owned());
             for line in wrap(row.doc, 96) {
-                text.push_str(&format!("# {}\n", line.replace('`', "")));
+                text.push(format!("# {}\n", line.replace('`', "")));
             }
             if row.kind == Kind::OutputLimits {
                 for class in [
@@ -95,21 +95,21 @@ pub fn example_file() -> String {
                     "replica 256mb 64mb 60",
                     "pubsub 32mb 8mb 60",
                 ] {
-                    text.push_str(&format!("# {} {class}\n", row.name));
+                    text.push(format!("# {} {class}\n", row.name));
                 }
             } else if row.kind == Kind::Directory {
-                text.push_str("# dir ./\n");
+                text.push("# dir ./\n".to_owned());
             } else {
-                text.push_str(&format!("# {} {}\n", row.name, default_words(row)));
+                text.push(format!("# {} {}\n", row.name, default_words(row)));
             }
         }
     }
-    text
+    text.concat()
 }
 
 /// The reference of all directives, in Markdown.
 pub fn reference() -> String {
-    let mut text = String::from(
+    let mut text = vec![String::from(
         "# Configuration\n\n\
          Made from the table of directives; `pronghorn --print-config-docs` prints it.\n\n\
          A directive stands on a line of a configuration file (`port 7777`), on the command line\n\
@@ -119,38 +119,39 @@ pub fn reference() -> String {
          Files also take `include` with a path or a pattern, and `rename-command` with a command\n\
          and its new name, or `\"\"` to remove it. An unknown directive or a bad value stops the\n\
          start and names the line.\n",
-    );
+    )];
     for chapter in Chapter::ALL
         .iter()
         .filter(|chapter| **chapter != Chapter::Missing)
     {
-        text.push_str(&format!("\n## {}\n", chapter.title()));
+        text.push(format!("\n## {}\n", chapter.title()));
         for row in rows(*chapter) {
             let change = match row.change {
                 Change::Live => "at any time",
                 Change::Protected => "at any time where `enable-protected-configs` allows it",
                 Change::Start => "at start only",
             };
-            text.push_str(&format!(
+            text.push(format!(
                 "\n### {}\n\n{}\n\n",
                 row.name,
                 wrap(row.doc, 100).join("\n")
             ));
-            text.push_str(&format!("- Values: {}.\n", values(row)));
+            text.push(format!("- Values: {}.\n", values(row)));
             if row.kind != Kind::Directory {
-                text.push_str(&format!("- Default: `{}`\n", default_words(row)));
+                text.push(format!("- Default: `{}`\n", default_words(row)));
             }
-            text.push_str(&format!("- Changes: {change}.\n"));
+            text.push(format!("- Changes: {change}.\n"));
             if !row.alias.is_empty() {
-                text.push_str(&format!("- Also called `{}`.\n", row.alias));
+                text.push(format!("- Also called `{}`.\n", row.alias));
             }
         }
     }
-    text.push_str(&format!("\n## {}\n\n", Chapter::Missing.title()));
-    text.push_str(
+    text.push(format!("\n## {}\n\n", Chapter::Missing.title()));
+    text.push(
         "Known, so that files made for Redis work, but only with the value below: it is the one\n\
          that means \"off\" or says nothing. Any other value is refused, naming what is missing.\n\n\
-         | directive | accepted | belongs to |\n|---|---|---|\n",
+         | directive | accepted | belongs to |\n|---|---|---|\n"
+            .to_owned(),
     );
     for row in rows(Chapter::Missing) {
         let alias = if row.alias.is_empty() {
@@ -158,14 +159,14 @@ pub fn reference() -> String {
         } else {
             format!(", `{}`", row.alias)
         };
-        text.push_str(&format!(
+        text.push(format!(
             "| `{}`{alias} | `{}` | {} |\n",
             row.name,
             default_words(row),
             row.needs
         ));
     }
-    text
+    text.concat()
 }
 
 #[cfg(test)]

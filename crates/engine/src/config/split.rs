@@ -115,7 +115,12 @@ pub fn quote(word: &[u8]) -> String {
             7 => quoted.push_str("\\a"),
             8 => quoted.push_str("\\b"),
             b' '..=b'~' => quoted.push(char::from(byte)),
-            _ => quoted.push_str(&format!("\\x{byte:02x}")),
+            _ => {
+                quoted.push_str("\\x");
+                for digit in [byte >> 4, byte & 15] {
+                    quoted.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+                }
+            }
         }
     }
     quoted.push('"');

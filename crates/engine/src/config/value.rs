@@ -8,13 +8,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// Most addresses `bind` takes.
-pub const ADDRESSES_MAX: usize = 16;
+pub(super) const ADDRESSES_MAX: usize = 16;
 
 /// Names of the client classes in `client-output-buffer-limit`.
-pub const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
+pub(super) const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
 /// Default output limits: bytes, bytes, seconds per class.
-pub const OUTPUT_LIMITS: [OutputLimit; 3] = [
+pub(super) const OUTPUT_LIMITS: [OutputLimit; 3] = [
     OutputLimit {
         hard_bytes: 0,
         soft_bytes: 0,
@@ -109,14 +109,14 @@ pub enum Value {
 }
 
 /// Why a value was refused; the text a client or operator reads.
-pub type Refusal = String;
+pub(super) type Refusal = String;
 
 fn refuse<T>(text: &str) -> Result<T, Refusal> {
     Err(text.to_owned())
 }
 
 /// The value a directive has before anything is said.
-pub fn default(kind: Kind) -> Value {
+pub(super) fn default(kind: Kind) -> Value {
     match kind {
         Kind::Bool(on) => Value::Number(i64::from(on)),
         Kind::Integer { default, .. }
@@ -144,7 +144,7 @@ pub fn default(kind: Kind) -> Value {
 }
 
 /// Parses the words of a line. `now` is the value in force: some kinds change only a part of it.
-pub fn parse(kind: Kind, words: &[&[u8]], now: &Value) -> Result<Value, Refusal> {
+pub(super) fn parse(kind: Kind, words: &[&[u8]], now: &Value) -> Result<Value, Refusal> {
     let first = words.first().copied().unwrap_or_default();
     Ok(match kind {
         Kind::Bool(_) => Value::Number(i64::from(parse_bool(first)?)),
@@ -190,7 +190,7 @@ pub fn parse(kind: Kind, words: &[&[u8]], now: &Value) -> Result<Value, Refusal>
 }
 
 /// What CONFIG GET shows.
-pub fn format(kind: Kind, value: &Value) -> Text {
+pub(super) fn format(kind: Kind, value: &Value) -> Text {
     match (kind, value) {
         (_, Value::Text(text)) => text.clone(),
         (Kind::Bool(_), Value::Number(number)) => if *number == 0 { "no" } else { "yes" }.into(),
@@ -394,7 +394,7 @@ fn format_output_limits(limits: &[OutputLimit; 3]) -> String {
 }
 
 /// The limits that a canonical text says, by class. Panics on any other text.
-pub fn output_limits(canonical: &[u8]) -> [OutputLimit; 3] {
+pub(super) fn output_limits(canonical: &[u8]) -> [OutputLimit; 3] {
     let words = split_words(&[canonical]);
     let number = |at: usize| parse_memory(words[at]).expect("canonical text");
     std::array::from_fn(|index| OutputLimit {
@@ -483,7 +483,7 @@ fn parse_primary(words: &[&[u8]]) -> Result<Text, Refusal> {
 }
 
 /// Variables a process title may contain.
-pub const TITLE_VARIABLES: [&str; 7] = [
+pub(super) const TITLE_VARIABLES: [&str; 7] = [
     "title",
     "listen-addr",
     "server-mode",

@@ -18,7 +18,7 @@ const TABLES: [&[Directive]; 5] = [
 ];
 
 /// Number of directives.
-pub const COUNT: usize = {
+pub(super) const COUNT: usize = {
     let mut count = 0;
     let mut table = 0;
     while table < TABLES.len() {
