@@ -72,11 +72,6 @@ impl<'a> Args<'a> {
         let source = self.source;
         self.refs.iter().map(move |arg| &source[arg.range()])
     }
-
-    /// Positions within the source, for who wants to keep the arguments.
-    pub(crate) fn parts(&self) -> (&'a [u8], &'a [ArgRef]) {
-        (self.source, self.refs)
-    }
 }
 
 impl std::ops::Index<usize> for Args<'_> {

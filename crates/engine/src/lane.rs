@@ -231,7 +231,7 @@ impl Parked {
         let db = suspended.session.db;
         let mut inner = self.inner.lock();
         let granted = queue_keys(&self.server, &suspended.command, db, &request, &|| {
-            drop(breath.breathe())
+            { let _ = breath.breathe(); }
         });
         suspended.request = Some(request);
         if granted {

@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::slowlog::{SlowEntry, SlowLog, shorten};
 use crate::stats::{Stats, ThreadStats};
 use env::sync::{Arc, Mutex, RwLock};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 use store::Store;
 use store::inbox::{Inbox, Pushed};
@@ -128,7 +128,7 @@ pub struct Server {
     rates: Mutex<RateMeter>,
     clock: env::clock::Clock,
     host: OnceLock<Box<dyn Host>>,
-    mailboxes: RwLock<Vec<Arc<Mailbox>>>,
+    mailboxes: RwLock<BTreeMap<usize, Arc<Mailbox>>>,
     lane_stats: Mutex<HashMap<std::thread::ThreadId, Arc<ThreadStats>>>,
 }
 
@@ -163,7 +163,7 @@ impl Server {
             rates: Mutex::new(RateMeter::default()),
             clock,
             host: OnceLock::new(),
-            mailboxes: RwLock::new(Vec::new()),
+            mailboxes: RwLock::new(BTreeMap::new()),
             lane_stats: Mutex::new(HashMap::new()),
         })
     }
@@ -213,14 +213,13 @@ impl Server {
     }
 
     pub(crate) fn add_mailbox(&self, index: usize, mailbox: Arc<Mailbox>) {
-        let mut mailboxes = self.mailboxes.write();
-        assert!(index <= mailboxes.len(), "loops start in order");
-        mailboxes.insert(index, mailbox);
+        let before = self.mailboxes.write().insert(index, mailbox);
+        assert!(before.is_none(), "a loop has one mailbox");
     }
 
     /// Puts a message into the inbox of loop `index` and wakes it.
     pub(crate) fn post(&self, index: usize, message: Message) {
-        let mailbox = self.mailboxes.read()[index].clone();
+        let mailbox = self.mailboxes.read()[&index].clone();
         if mailbox.inbox.push(message) == Pushed::Wake {
             (mailbox.wake)();
         }

@@ -15,7 +15,6 @@ use crate::session::{Conn, Flow, Item, Items, Session, State};
 use crate::stats::{ThreadStats, bump};
 use env::sync::Arc;
 use resp::{ArgRef, Limits, Parsed};
-use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Commands planned before they are run.
@@ -71,7 +70,6 @@ pub struct Worker {
     mailbox: Arc<Mailbox>,
     stats: Arc<ThreadStats>,
     seat: store::Participant,
-    tokens: HashMap<u64, u64>,
     planned: Vec<Planned>,
     refs: Vec<ArgRef>,
     hashes: Vec<u64>,
@@ -118,7 +116,6 @@ impl Worker {
             seat: server.store.safepoint().register(),
             server: server.clone(),
             mailbox,
-            tokens: HashMap::new(),
             planned: Vec::new(),
             refs: Vec::new(),
             hashes: Vec::new(),
@@ -139,9 +136,8 @@ impl Worker {
     }
 
     /// A connection with this description and token begins.
-    pub fn open(&mut self, client: Client, token: u64, session: Session) -> Box<Conn> {
+    pub fn open(&mut self, client: Client, session: Session) -> Box<Conn> {
         let client = Arc::new(client);
-        self.tokens.insert(client.id, token);
         self.server.clients.insert(client.clone());
         bump(&self.stats.connections, 1);
         Box::new(Conn {
@@ -157,13 +153,7 @@ impl Worker {
 
     /// A connection came from another loop.
     pub fn adopt(&mut self, conn: &mut Conn, token: u64) {
-        self.tokens.insert(conn.client.id, token);
         *conn.client.place.lock() = (self.index, token);
-    }
-
-    /// A connection leaves for another loop; what still arrives for it here is sent after it.
-    pub fn release(&mut self, conn: &Conn) {
-        self.tokens.remove(&conn.client.id);
     }
 
     /// A connection ended.
@@ -171,7 +161,6 @@ impl Worker {
         if let State::Suspended(parked) = &conn.state {
             parked.abandon();
         }
-        self.tokens.remove(&conn.client.id);
         self.server.clients.remove(conn.client.id);
     }
 
@@ -679,10 +668,13 @@ impl Worker {
                 Message::Granted(id) | Message::Kill(id) | Message::Resume(id) => *id,
                 Message::Finished(finished) => finished.client_id,
             };
-            let Some(token) = self.tokens.get(&id).copied() else {
-                self.forward(id, message);
+            // Who is gone needs nothing any more; who moved is told on the loop it is on now.
+            let Some(client) = self.server.clients.get(id) else { continue };
+            let (index, token) = *client.place.lock();
+            if index != self.index {
+                self.server.post(index, message);
                 continue;
-            };
+            }
             match message {
                 Message::Kill(_) => desk.close(token),
                 Message::Resume(_) => desk.resume(token),
@@ -712,15 +704,36 @@ impl Worker {
         }
     }
 
-    /// The connection is not here: it moved, or it is gone.
-    fn forward(&self, id: u64, message: Message) {
-        let Some(client) = self.server.clients.get(id) else {
-            return;
-        };
-        let (index, _) = *client.place.lock();
-        if index != self.index {
-            self.server.post(index, message);
+    /// Output is still unsent after a send. False if the connection is over a limit of
+    /// `client-output-buffer-limit` and is to be closed.
+    pub fn output_pending(&mut self, conn: &mut Conn, pending: usize) -> bool {
+        conn.client.output_bytes.store(pending, Relaxed);
+        let limit = self.server.config.output_limit(0);
+        let over = |bytes: u64| bytes > 0 && pending as u64 >= bytes;
+        if !over(limit.soft_bytes) {
+            conn.soft_limit_since_ms = 0;
+        } else if conn.soft_limit_since_ms == 0 {
+            conn.soft_limit_since_ms = self.server.now_ms();
         }
+        let too_long = conn.soft_limit_since_ms > 0
+            && self.server.now_ms() - conn.soft_limit_since_ms > limit.soft_s as i64 * 1000;
+        if over(limit.hard_bytes) || too_long {
+            bump(&self.stats.output_limit_closed, 1);
+            self.server.host().log(&format!(
+                "Client {} scheduled to be closed ASAP for overcoming of output buffer limits.",
+                conn.client.line(self.server.now_ms(), &|_| "NULL".to_owned())
+            ));
+            return false;
+        }
+        true
+    }
+
+    /// True if the connection has been idle for longer than `timeout` allows.
+    pub fn timed_out(&self, conn: &Conn) -> bool {
+        let timeout_s = self.server.config.timeout_s();
+        timeout_s > 0
+            && !conn.suspended()
+            && self.server.now_ms() - conn.client.active_ms.load(Relaxed) > timeout_s as i64 * 1000
     }
 }
 

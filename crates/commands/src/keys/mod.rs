@@ -14,6 +14,10 @@ mod rename;
 mod ttl;
 mod walk;
 
+
+
+pub(crate) use object::idle_s;
+
 use engine::Command;
 use store::Kind;
 

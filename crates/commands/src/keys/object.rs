@@ -99,7 +99,7 @@ fn idletime(cx: &mut Cx<'_>, _args: Args<'_>) -> Outcome {
 }
 
 /// Seconds without use of an idle class: 0 is now, each eight classes double.
-fn idle_s(class: u8) -> i64 {
+pub(crate) fn idle_s(class: u8) -> i64 {
     match class {
         0 => 0,
         class => (f64::from(class - 1) / 8.0).exp2() as i64,

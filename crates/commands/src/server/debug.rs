@@ -122,7 +122,7 @@ fn object(cx: &mut Cx<'_>) -> Outcome {
                 store::Encoding::of(view).name(),
                 view.len(),
                 (now_ms / 1000) & 0xff_ffff,
-                store::idle_seconds(view.access(), now_ms),
+                crate::keys::idle_s(view.access()),
             )
         }))
     })?;

@@ -37,14 +37,17 @@ pub(super) fn server(cx: &Cx<'_>, text: &mut String) {
     line(text, "redis_build_id", format_args!("pronghorn-{}", env!("CARGO_PKG_VERSION")));
     line(text, "redis_mode", "standalone");
     line(text, "pronghorn_version", env!("CARGO_PKG_VERSION"));
-    line(text, "os", env::process::os_name());
+    line(text, "os", {
+        let (system, release, machine) = env::process::uname();
+        format!("{system} {release} {machine}")
+    });
     line(text, "arch_bits", usize::BITS);
     line(text, "monotonic_clock", "POSIX clock_gettime");
     line(text, "multiplexing_api", server.host().io_backend());
     line(text, "threads", server.loops());
     line(text, "io_backend", server.host().io_backend());
     line(text, "process_id", std::process::id());
-    line(text, "process_supervised", config.text("supervised"));
+    line(text, "process_supervised", config.supervised());
     line(text, "run_id", &server.run_id);
     line(text, "tcp_port", config.port());
     line(text, "server_time_usec", server.clock().now_us());
@@ -160,7 +163,7 @@ pub(super) fn stats(cx: &Cx<'_>, text: &mut String) {
     line(text, "sync_full", 0);
     line(text, "sync_partial_ok", 0);
     line(text, "sync_partial_err", 0);
-    line(text, "expired_keys", stats.sum("expired") + server.expired_outside_commands());
+    line(text, "expired_keys", stats.sum("expired") + server.store.expired_outside_commands());
     line(text, "expired_stale_perc", "0.00");
     line(text, "expired_time_cap_reached_count", server.store.sweep_caps());
     line(text, "expire_cycle_cpu_milliseconds", server.store.sweep_ms());
@@ -201,12 +204,13 @@ pub(super) fn replication(cx: &Cx<'_>, text: &mut String) {
 }
 
 pub(super) fn cpu(_cx: &Cx<'_>, text: &mut String) {
-    let usage = env::process::cpu_times();
+    let usage = env::process::cpu_time(env::process::Who::Process);
+    let children = env::process::cpu_time(env::process::Who::Children);
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     line(text, "used_cpu_sys", seconds(usage.system_us));
     line(text, "used_cpu_user", seconds(usage.user_us));
-    line(text, "used_cpu_sys_children", seconds(0));
-    line(text, "used_cpu_user_children", seconds(0));
+    line(text, "used_cpu_sys_children", seconds(children.system_us));
+    line(text, "used_cpu_user_children", seconds(children.user_us));
 }
 
 pub(super) fn commandstats(cx: &Cx<'_>, text: &mut String) {

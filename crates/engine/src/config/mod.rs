@@ -349,7 +349,6 @@ flags! {
     daemonize = "daemonize";
     always_show_logo = "always-show-logo";
     set_proc_title = "set-proc-title";
-    disable_thp = "disable-thp";
     jemalloc_bg_thread = "jemalloc-bg-thread";
     lazyfree_lazy_expire = "lazyfree-lazy-expire";
     lazyfree_lazy_server_del = "lazyfree-lazy-server-del";

@@ -331,5 +331,8 @@ pub(super) const ROWS: &[Directive] = &[
         .at_start()
         .needs("threads that only do I/O (set 'threads' instead)"),
     Directive::flag("activerehashing", true).needs("tables that stop to rehash"),
+    Directive::flag("disable-thp", true)
+        .at_start()
+        .needs("huge pages for other memory than the keyspace"),
     Directive::flag("dynamic-hz", true).needs("a fixed rate of housekeeping"),
 ];

@@ -69,11 +69,6 @@ pub(super) const ROWS: &[Directive] = &[
             Chapter::Process,
             "Scores for a primary, a replica and a background child. The first one is used.",
         ),
-    Directive::flag("disable-thp", true).at_start().doc(
-        Chapter::Process,
-        "Take the process out of the kernel's transparent huge pages where they are on for \
-         everybody. The memory of the keyspace asks for huge pages itself where they help.",
-    ),
     Directive::choice(
         "loglevel",
         "notice",
@@ -86,7 +81,8 @@ pub(super) const ROWS: &[Directive] = &[
     ),
     Directive::text("logfile", "").at_start().doc(
         Chapter::Log,
-        "File to log to; the standard output if empty. SIGHUP opens it anew after rotation.",
+        "File to log to; the standard output if empty. It is opened anew for each line, so that it can be \
+         rotated by renaming it.",
     ),
     Directive::choice("log-format", "redis", &["redis", "json"])
         .at_start()
