@@ -4,11 +4,13 @@
 //! `/proc`; it depends on no other crate of the workspace.
 
 mod client;
+mod compare;
 mod floor;
 mod load;
 mod process;
 mod random;
 mod resp;
+mod server;
 mod sys;
 
 use std::process::ExitCode;
@@ -29,12 +31,15 @@ enum Command {
     Floor(floor::FloorArgs),
     /// Drive a running server and report throughput, latency and server CPU per operation.
     Load(load::LoadArgs),
+    /// Start all servers, measure them in turn, print ratios and targets.
+    Compare(compare::CompareArgs),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Floor(args) => floor::run(&args).map_err(|error| error.to_string()),
         Command::Load(args) => load::run(&args),
+        Command::Compare(args) => compare::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
