@@ -170,6 +170,45 @@ pub fn set_umask(bits: u32) -> u32 {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(bits)).as_raw_mode()
 }
 
+/// What the out-of-memory killer adds to this process's score, -1000 to 1000.
+pub fn oom_score() -> io::Result<i64> {
+    let path = "/proc/self/oom_score_adj";
+    let score = read_proc(path).and_then(|text| text.trim().parse().ok());
+    score.ok_or_else(|| io::Error::other("the kernel does not say"))
+}
+
+/// Sets what [`oom_score`] tells. To lower it takes a privilege.
+#[expect(clippy::disallowed_methods, reason = "this is the door")]
+pub fn set_oom_score(score: i64) -> io::Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", score.to_string())
+}
+
+/// The place where the kernel shows this process's arguments, free to show something else.
+#[derive(Debug)]
+pub struct Title(sys::ArgumentArea);
+
+impl Title {
+    /// Takes the place over, moving the environment away. `None` if the kernel does not say where
+    /// it is, if several threads run, which might be reading the environment, or the second time.
+    pub fn take() -> Option<Title> {
+        static TAKEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+        if thread_count().ok()? != 1 || TAKEN.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            return None;
+        }
+        let stat = read_proc("/proc/self/stat")?;
+        // The name, in parentheses, may contain anything; the fields behind it start with the third.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse::<usize>().ok();
+        let area = (field(48)?, field(49)?, field(50)?, field(51)?);
+        sys::ArgumentArea::take(area.0, area.1, area.2, area.3).map(Title)
+    }
+
+    /// Shows `title`, cut to the room there is.
+    pub fn set(&mut self, title: &str) {
+        self.0.write(title.as_bytes());
+    }
+}
+
 /// Whether standard output is a terminal.
 pub fn is_tty() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stdout())

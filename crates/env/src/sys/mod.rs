@@ -144,6 +144,75 @@ pub(crate) fn replace_standard_streams(file: &std::fs::File) -> io::Result<()> {
     Ok(())
 }
 
+/// The memory the kernel put this process's arguments and environment into, after the environment
+/// has been moved elsewhere.
+#[derive(Debug)]
+pub(crate) struct ArgumentArea {
+    start: usize,
+    len: usize,
+}
+
+impl ArgumentArea {
+    /// Takes over the area from `start`, the first argument's first byte, to `env_end`, behind the
+    /// last variable; `None` if they do not lie as expected.
+    ///
+    /// The caller has made sure that this is the process's only thread, and calls once.
+    pub(crate) fn take(start: usize, end: usize, env_start: usize, env_end: usize) -> Option<Self> {
+        unsafe extern "C" {
+            static mut environ: *mut *mut libc::c_char;
+        }
+        if start == 0 || start >= end || end > env_start || env_start > env_end {
+            return None;
+        }
+        let mut at = 0;
+        loop {
+            // SAFETY: the C library keeps `environ` null or pointing to an array of pointers that
+            // ends with null; there is no other thread that could change it.
+            let slot = unsafe {
+                if environ.is_null() {
+                    break;
+                }
+                environ.add(at)
+            };
+            // SAFETY: not behind the null that ends the array: the loop stops there.
+            let variable = unsafe { *slot };
+            if variable.is_null() {
+                break;
+            }
+            if (env_start..env_end).contains(&(variable as usize)) {
+                // SAFETY: each entry is a C string; the copy is never freed, so it stays valid for
+                // whoever reads the environment later. With no memory the old string is kept and
+                // the area is not taken.
+                let copy = unsafe { libc::strdup(variable) };
+                if copy.is_null() {
+                    return None;
+                }
+                // SAFETY: as for reading the slot.
+                unsafe { *slot = copy };
+            }
+            at += 1;
+        }
+        let end = if env_start <= end + 1 { env_end } else { end };
+        Some(Self {
+            start,
+            len: end - start,
+        })
+    }
+
+    /// Writes `text`, cut to the room, and zeroes behind it.
+    pub(crate) fn write(&mut self, text: &[u8]) {
+        let kept = text.len().min(self.len - 1);
+        let area = std::ptr::with_exposed_provenance_mut::<u8>(self.start);
+        // SAFETY: the area is mapped, writable memory of this process, put there by the kernel and
+        // never unmapped. The environment no longer lies in it; the arguments do, and readers of
+        // them find strings that end within it, as the last byte stays zero.
+        unsafe {
+            std::ptr::write_bytes(area, 0, self.len);
+            std::ptr::copy_nonoverlapping(text.as_ptr(), area, kept);
+        }
+    }
+}
+
 /// Replaces a value by a function of it. A panic in between aborts: the place would be empty.
 #[cfg(loom)]
 pub(crate) fn replace_with<T>(place: &mut T, change: impl FnOnce(T) -> T) {
