@@ -10,10 +10,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::client::Credentials;
-use crate::load::{Arrivals, Data, Length, Plan, Shape, microseconds};
+use crate::load::{Data, Length, Plan, microseconds};
 use crate::process;
-use crate::random::Distribution;
 use crate::server::{Candidate, Fleet, Program, Server};
 use crate::sys;
 
@@ -214,38 +212,25 @@ fn command_line(name: &str) -> Result<String, String> {
 }
 
 fn plan(args: &CompareArgs, server: &Server, keys: u64, data: Data) -> Plan {
-    Plan {
-        address: server.address.clone(),
-        credentials: Credentials::default(),
+    let mut plan = Plan {
         connections: args.connections,
         threads: args
             .fleet
             .client_cpu
             .len()
             .clamp(1, args.connections.max(1)),
-        depth: 1,
-        rate: None,
-        arrivals: Arrivals::Constant,
-        commands: Vec::new(),
-        shape: Shape {
-            key_prefix: "key:".to_owned(),
-            key_width: 10,
-            value_bytes: args.value_size,
-            data,
-            number_range: 1,
-        },
         keys,
-        distribution: Distribution::Uniform,
-        seed: 1,
-        same_stream: false,
         length: Length::Time {
             warm_up_ns: (args.warm_up * 1e9) as u64,
             measured_ns: (args.duration * 1e9) as u64,
         },
         client_cpus: args.fleet.client_cpu.clone(),
         server_pid: Some(server.pid()),
-        keep_samples: false,
-    }
+        ..Plan::standard(server.address.clone())
+    };
+    plan.shape.value_bytes = args.value_size;
+    plan.shape.data = data;
+    plan
 }
 
 /// Resident bytes a key: growth over the empty server, each time in a fresh process.

@@ -5,7 +5,9 @@
 
 mod client;
 mod compare;
+mod connections;
 mod floor;
+mod isolation;
 mod load;
 mod process;
 mod random;
@@ -33,6 +35,14 @@ enum Command {
     Load(load::LoadArgs),
     /// Start all servers, measure them in turn, print ratios and targets.
     Compare(compare::CompareArgs),
+    /// Latency of innocent clients while a long command runs.
+    Isolation(isolation::IsolationArgs),
+    /// Memory of idle connections.
+    Idle(connections::IdleArgs),
+    /// One key read by all, from one server thread and from two.
+    Hotkey(connections::HotkeyArgs),
+    /// Latency of well-behaved clients while others misbehave.
+    Hostile(connections::HostileArgs),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +50,10 @@ fn main() -> ExitCode {
         Command::Floor(args) => floor::run(&args).map_err(|error| error.to_string()),
         Command::Load(args) => load::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Isolation(args) => isolation::run(&args),
+        Command::Idle(args) => connections::run_idle(&args),
+        Command::Hotkey(args) => connections::run_hotkey(&args),
+        Command::Hostile(args) => connections::run_hostile(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -26,11 +26,6 @@ pub(crate) fn rss_bytes(pid: u32) -> io::Result<u64> {
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// How many threads `pid` has.
-pub(crate) fn threads(pid: u32) -> io::Result<usize> {
-    Ok(std::fs::read_dir(format!("/proc/{pid}/task"))?.count())
-}
-
 /// The one-minute load average, to say beside a result how quiet the machine was.
 pub(crate) fn load_average() -> Option<f64> {
     let text = sys::read_text(&PathBuf::from("/proc/loadavg")).ok()?;
@@ -63,7 +58,6 @@ mod tests {
     fn our_own_process_is_readable() {
         let pid = std::process::id();
         assert!(rss_bytes(pid).unwrap() > 4096);
-        assert!(threads(pid).unwrap() >= 1);
         let before = cpu_ns(pid).unwrap();
         let mut random = crate::random::Random::new(0, 0);
         let start = sys::now_ns();

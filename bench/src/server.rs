@@ -222,7 +222,7 @@ impl Server {
 
     pub(crate) fn client(&self) -> Result<Client, String> {
         let mut client = Client::connect(&self.address, &crate::client::Credentials::default())?;
-        client.set_patience(Duration::from_secs(300))?;
+        client.set_patience(Duration::from_mins(5))?;
         Ok(client)
     }
 

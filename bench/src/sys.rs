@@ -105,6 +105,12 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
+/// Gives the calling thread the lowest priority, for work that must not disturb a measurement.
+pub(crate) fn yield_to_others() {
+    // Lowering one's own priority is always allowed; if it were not, nothing would break.
+    let _ = rustix::process::nice(19);
+}
+
 #[expect(clippy::disallowed_methods, reason = "the suite's own door to files")]
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     std::fs::read_to_string(path)

@@ -248,8 +248,8 @@ impl BufferPool {
         // unmapped.
         unsafe {
             ring.submitter()
-                .register_buf_ring_with_flags(entries as u64, BUFFERS, GROUP, 0)?
-        };
+                .register_buf_ring_with_flags(entries as u64, BUFFERS, GROUP, 0)?;
+        }
         let mut buffers = Self {
             ring: entries.cast(),
             pool: pool.cast(),

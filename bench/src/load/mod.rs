@@ -9,7 +9,7 @@ mod template;
 mod worker;
 
 pub(crate) use args::{LoadArgs, run};
-pub(crate) use plan::{Arrivals, Length, Measured, Plan};
-pub(crate) use report::{microseconds, quantiles_json};
-pub(crate) use template::{Data, Shape};
+pub(crate) use plan::{Length, Measured, Plan};
+pub(crate) use report::microseconds;
+pub(crate) use template::Data;
 pub(crate) use worker::Sample;

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use super::template::{Shape, Template, value_pool};
+use super::template::{Data, Shape, Template, value_pool};
 use super::worker::{self, Pace, Sample, Tally, Task, Yield};
 use crate::client::{Client, Credentials};
 use crate::process;
@@ -113,6 +113,36 @@ fn per(total: u64, count: u64) -> f64 {
 }
 
 impl Plan {
+    /// One thread that reads uniformly chosen keys of 14 bytes at depth 1; callers change what
+    /// they need.
+    pub(crate) fn standard(address: Address) -> Self {
+        Self {
+            address,
+            credentials: Credentials::default(),
+            connections: 1,
+            threads: 1,
+            depth: 1,
+            rate: None,
+            arrivals: Arrivals::Constant,
+            commands: vec![("GET {key}".to_owned(), 1)],
+            shape: Shape {
+                key_prefix: "key:".to_owned(),
+                key_width: 10,
+                value_bytes: 100,
+                data: Data::Ascii,
+                number_range: 1,
+            },
+            keys: 1,
+            distribution: Distribution::Uniform,
+            seed: 1,
+            same_stream: false,
+            length: Length::Requests(1),
+            client_cpus: Vec::new(),
+            server_pid: None,
+            keep_samples: false,
+        }
+    }
+
     /// Opens the connections, runs the load and returns when it is over.
     pub(crate) fn run(&self) -> Result<Measured, String> {
         self.check()?;
@@ -343,34 +373,16 @@ fn merge(yields: Vec<Yield>) -> Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::template::Data;
     use crate::random::slice;
 
-    pub(crate) fn plan() -> Plan {
+    fn plan() -> Plan {
+        let length = Length::Requests(10);
         Plan {
-            address: Address::local(1),
-            credentials: Credentials::default(),
             connections: 3,
             threads: 2,
-            depth: 1,
-            rate: None,
-            arrivals: Arrivals::Constant,
-            commands: vec![("GET {key}".to_owned(), 1)],
-            shape: Shape {
-                key_prefix: "key:".to_owned(),
-                key_width: 10,
-                value_bytes: 100,
-                data: Data::Ascii,
-                number_range: 1,
-            },
             keys: 1000,
-            distribution: Distribution::Uniform,
-            seed: 1,
-            same_stream: false,
-            length: Length::Requests(10),
-            client_cpus: Vec::new(),
-            server_pid: None,
-            keep_samples: false,
+            length,
+            ..Plan::standard(Address::local(1))
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn microseconds(nanoseconds: u64) -> f64 {
 }
 
 /// Quantiles and maximum in microseconds.
-pub(crate) fn quantiles_json(latency: &Histogram<u64>) -> Value {
+fn quantiles_json(latency: &Histogram<u64>) -> Value {
     let mut fields: serde_json::Map<String, Value> = QUANTILES
         .iter()
         .map(|&(name, quantile)| {

@@ -181,7 +181,7 @@ struct Ledger {
 pub(super) fn run(task: Task) -> Result<Yield, String> {
     let mut worker = Worker::new(task).map_err(|error| error.to_string())?;
     let end = worker.drive()?;
-    Ok(worker.finish(end))
+    Ok(worker.finish(&end))
 }
 
 /// When the measured part ended and what the thread had used at its beginning.
@@ -441,7 +441,7 @@ impl Worker {
         Ok(())
     }
 
-    fn finish(self, end: End) -> Yield {
+    fn finish(self, end: &End) -> Yield {
         let outstanding = |connection: &Connection| {
             connection.backlog.len() as u64 + connection.pending.len() as u64
         };
