@@ -3,7 +3,8 @@
 //! `*` any run of bytes, `?` one byte, `[abc]`, `[a-z]`, `[^a]` classes, `\x` the byte itself. Bytes,
 //! not characters. The corner cases are those of the original server: a class that is never closed
 //! ends with the pattern, a reversed range is turned round, and a lone backslash at the end stands
-//! for itself.
+//! for itself. No pattern but the empty one matches the empty text; commands for which a lone `*` means
+//! everything (KEYS, SCAN) must test for that before they come here.
 //!
 //! Complexity: only the last `*` seen is ever retried (an earlier one could not match more), so
 //! time is at most `pattern.len() * text.len()` whatever the pattern.
@@ -17,6 +18,9 @@ pub enum Case {
 
 /// Whether all of `text` matches `pattern`.
 pub fn matches(pattern: &[u8], text: &[u8], case: Case) -> bool {
+    if text.is_empty() {
+        return pattern.is_empty();
+    }
     let mut at = 0;
     let mut position = 0;
     // Where to resume after the last star: the pattern behind it, the text it has not yet eaten.
@@ -105,8 +109,9 @@ mod tests {
     #[test]
     fn answers_from_a_table() {
         let table: &[(&[u8], &[u8], bool)] = &[
+            (b"*", b"", false),
+            (b"**", b"", false),
             (b"", b"", true),
-            (b"*", b"", true),
             (b"", b"a", false),
             (b"h?llo", b"hello", true),
             (b"h?llo", b"hllo", false),

@@ -75,10 +75,14 @@ impl Output {
     /// Appends what another output has not sent.
     pub fn append(&mut self, other: Output) {
         let shift = self.buffer.len();
-        assert!(other.sent == 0 && other.blob_sent == 0, "nothing of the other was sent");
+        assert!(
+            other.sent == 0 && other.blob_sent == 0,
+            "nothing of the other was sent"
+        );
         self.buffer.extend_from_slice(&other.buffer);
         self.blob_bytes += other.blob_bytes;
-        self.blobs.extend(other.blobs.into_iter().map(|(at, blob)| (at + shift, blob)));
+        self.blobs
+            .extend(other.blobs.into_iter().map(|(at, blob)| (at + shift, blob)));
     }
 
     /// Unsent bytes, blobs included.

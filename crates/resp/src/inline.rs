@@ -1,9 +1,10 @@
 //! Words of a line with quotes: inline commands, configuration lines.
 //!
 //! `"..."` knows `\n \r \t \b \a \xHH` and `\` before any other character; `'...'` knows `\'` only.
-//! A closing quote is followed by white space or the end.
+//! A closing quote is followed by white space or the end. A zero byte is the end, and inside quotes
+//! it makes them unbalanced.
 
-use crate::request::is_space;
+use crate::request::{ends_word, is_space};
 
 /// Splits a line into words. `None` if quotes are unbalanced.
 pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
@@ -13,16 +14,23 @@ pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
         while line.get(at).is_some_and(|byte| is_space(*byte)) {
             at += 1;
         }
-        if at >= line.len() {
+        if matches!(line.get(at), None | Some(0)) {
             return Some(words);
         }
         let mut word = Vec::new();
         loop {
             match line.get(at) {
                 None => break,
-                Some(byte) if is_space(*byte) => break,
-                Some(b'"') => at = double_quoted(line, at + 1, &mut word)?,
-                Some(b'\'') => at = single_quoted(line, at + 1, &mut word)?,
+                Some(byte) if ends_word(*byte) => break,
+                // A closing quote ends the word.
+                Some(b'"') => {
+                    at = double_quoted(line, at + 1, &mut word)?;
+                    break;
+                }
+                Some(b'\'') => {
+                    at = single_quoted(line, at + 1, &mut word)?;
+                    break;
+                }
                 Some(byte) => {
                     word.push(*byte);
                     at += 1;
@@ -46,7 +54,7 @@ pub fn to_multibulk(words: &[Vec<u8>]) -> Vec<u8> {
 
 fn closed(line: &[u8], at: usize) -> Option<usize> {
     line.get(at)
-        .is_none_or(|byte| is_space(*byte))
+        .is_none_or(|byte| is_space(*byte) || *byte == 0)
         .then_some(at)
 }
 

@@ -19,7 +19,7 @@ impl ArgRef {
     /// An argument of `len` bytes at `start`.
     #[inline]
     pub fn new(start: usize, len: usize) -> Self {
-        debug_assert!(start <= u32::MAX as usize && len <= u32::MAX as usize);
+        debug_assert!(u32::try_from(start).is_ok() && u32::try_from(len).is_ok());
         ArgRef {
             start: start as u32,
             len: len as u32,
@@ -46,8 +46,8 @@ pub struct Limits {
     pub authenticated: bool,
 }
 
-/// Arguments of one command at most.
-const ARGS_MAX: i64 = 1024 * 1024;
+/// Arguments of one command at most. Memory is taken only for those that arrive.
+const ARGS_MAX: i64 = i32::MAX as i64;
 /// The same before authentication.
 const ARGS_MAX_UNAUTHENTICATED: i64 = 10;
 /// Bytes of one argument before authentication.
@@ -115,7 +115,8 @@ fn error(text: &str) -> ProtocolError {
     ProtocolError(text.to_owned())
 }
 
-/// Parses the command that begins at `start` of `input` and appends its arguments to `args`.
+/// Parses the command that begins at `start` of `input` and appends its arguments to `args`. Unless
+/// it is complete, `args` is left as it was.
 ///
 /// # Errors
 /// [`ProtocolError`]; the connection cannot go on.
@@ -127,85 +128,130 @@ pub fn parse_command(
     progress: &mut Progress,
     args: &mut Vec<ArgRef>,
 ) -> Result<Parsed, ProtocolError> {
-    if progress.offset == 0 {
-        match input.get(start) {
-            None => return Ok(Parsed::Incomplete { needed: 1 }),
-            Some(b'*') => {}
-            Some(_) => return inline_command(input, start, args),
-        }
-        let Some((count, at)) = number_line(input, start + 1, "too big mbulk count string")? else {
-            return Ok(Parsed::Incomplete { needed: 1 });
-        };
-        let count = count.filter(|count| *count <= ARGS_MAX);
-        let count = count.ok_or_else(|| error("invalid multibulk length"))?;
-        if count > ARGS_MAX_UNAUTHENTICATED && !limits.authenticated {
-            return Err(error("unauthenticated multibulk length"));
-        }
-        if count <= 0 {
-            return Ok(Parsed::Empty { end: at });
-        }
-        return arguments(input, start, at, count as u32, limits, progress, args);
+    if input.len() > u32::MAX as usize {
+        // Positions would not fit; buffers are limited long before that unless configured away.
+        return Err(error("too big request"));
     }
-    args.extend(progress.args.iter().map(|arg| arg.moved(start)));
-    let (at, left) = (start + progress.offset, progress.left);
-    arguments(input, start, at, left, limits, progress, args)
+    if progress.offset != 0 {
+        return resume(input, start, limits, progress, args);
+    }
+    match input.get(start) {
+        None => return Ok(Parsed::Incomplete { needed: 1 }),
+        Some(b'*') => {}
+        Some(_) => return inline_command(input, start, args),
+    }
+    let Some((count, at)) = number_line(input, start + 1, "too big mbulk count string")? else {
+        return Ok(Parsed::Incomplete { needed: 1 });
+    };
+    let count = count.filter(|count| *count <= ARGS_MAX);
+    let count = count.ok_or_else(|| error("invalid multibulk length"))?;
+    if count > ARGS_MAX_UNAUTHENTICATED && !limits.authenticated {
+        return Err(error("unauthenticated multibulk length"));
+    }
+    if count <= 0 {
+        return Ok(Parsed::Empty { end: at });
+    }
+    let first = args.len();
+    let found = arguments(input, 0, at, count as u32, limits, args);
+    if let Ok(Found { at, left: 0, .. }) = found {
+        return Ok(Parsed::Complete { end: at });
+    }
+    let relative = args[first..]
+        .iter()
+        .map(|arg| ArgRef::new(arg.start as usize - start, arg.len as usize));
+    progress.args.extend(relative);
+    args.truncate(first);
+    let found = found?;
+    progress.offset = found.at - start;
+    progress.left = found.left;
+    Ok(Parsed::Incomplete {
+        needed: found.needed,
+    })
 }
 
-/// Reads `left` arguments from `at`.
-#[inline]
-fn arguments(
+/// Goes on with a command of which a part is understood. The arguments known are not touched until
+/// it is complete: a million of them, sent byte by byte, must not be copied for each byte.
+#[cold]
+fn resume(
     input: &[u8],
     start: usize,
-    mut at: usize,
-    mut left: u32,
     limits: &Limits,
     progress: &mut Progress,
     args: &mut Vec<ArgRef>,
 ) -> Result<Parsed, ProtocolError> {
-    let first = args.len();
+    let at = start + progress.offset;
+    let found = arguments(input, start, at, progress.left, limits, &mut progress.args)?;
+    if found.left > 0 {
+        progress.offset = found.at - start;
+        progress.left = found.left;
+        return Ok(Parsed::Incomplete {
+            needed: found.needed,
+        });
+    }
+    args.extend(progress.args.iter().map(|arg| arg.moved(start)));
+    // The memory goes too: few commands are resumed, and an idle connection should be small.
+    *progress = Progress::default();
+    Ok(Parsed::Complete { end: found.at })
+}
+
+/// How far a run of arguments goes.
+struct Found {
+    /// Position after the last complete argument.
+    at: usize,
+    /// Arguments still missing.
+    left: u32,
+    /// Bytes missing at least, if any argument is.
+    needed: usize,
+}
+
+/// Reads up to `left` arguments from `at`; their positions are noted relative to `origin`.
+#[inline]
+fn arguments(
+    input: &[u8],
+    origin: usize,
+    mut at: usize,
+    mut left: u32,
+    limits: &Limits,
+    args: &mut Vec<ArgRef>,
+) -> Result<Found, ProtocolError> {
     let mut needed = 1;
     while left > 0 {
-        match input.get(at) {
-            None => break,
-            Some(b'$') => {}
-            Some(other) => {
-                return Err(ProtocolError(format!(
-                    "expected '$', got '{}'",
-                    *other as char
-                )));
-            }
+        if input.get(at) != Some(&b'$') {
+            no_bulk(&input[at..])?;
+            break;
         }
         let Some((len, body)) = number_line(input, at + 1, "too big bulk count string")? else {
             break;
         };
-        let len = len.filter(|len| *len >= 0 && *len <= limits.bulk_bytes_max as i64);
+        let len = len.filter(|len| *len >= 0 && *len as u64 <= limits.bulk_bytes_max as u64);
         let len = len.ok_or_else(|| error("invalid bulk length"))?;
         if len > BULK_MAX_UNAUTHENTICATED && !limits.authenticated {
             return Err(error("unauthenticated bulk length"));
         }
-        let len = len as usize;
-        if input.len() < body + len + 2 {
-            needed = body + len + 2 - input.len();
+        // A length is at most 2^63, so this cannot overflow.
+        let end = body + len as usize + 2;
+        if input.len() < end {
+            needed = end - input.len();
             break;
         }
-        args.push(ArgRef::new(body, len));
-        at = body + len + 2;
+        args.push(ArgRef::new(body - origin, len as usize));
+        at = end;
         left -= 1;
     }
-    if left == 0 {
-        progress.offset = 0;
-        progress.args.clear();
-        return Ok(Parsed::Complete { end: at });
+    Ok(Found { at, left, needed })
+}
+
+/// What should be a bulk is none. It is refused as soon as its line is whole.
+#[cold]
+fn no_bulk(rest: &[u8]) -> Result<(), ProtocolError> {
+    match find_in_line(rest, b'\r') {
+        Some(end) if rest.len() >= end + 2 => {
+            let found = rest[0] as char;
+            Err(ProtocolError(format!("expected '$', got '{found}'")))
+        }
+        None if rest.len() > LINE_BYTES_MAX => Err(error("too big bulk count string")),
+        _ => Ok(()),
     }
-    // `args` may begin with arguments remembered from before; those are in `progress` already.
-    progress.args.extend(
-        args[first..]
-            .iter()
-            .map(|arg| ArgRef::new(arg.start as usize - start, arg.len as usize)),
-    );
-    progress.offset = at - start;
-    progress.left = left;
-    Ok(Parsed::Incomplete { needed })
 }
 
 /// Reads a number up to CR LF. `None` if the line is not complete; the inner `None` if it is no
@@ -232,8 +278,9 @@ fn number_line(
         )));
     }
     let rest = input.get(at..).unwrap_or_default();
-    let Some(end) = rest.iter().position(|byte| *byte == b'\r') else {
-        if rest.len() > LINE_BYTES_MAX {
+    let Some(end) = find_in_line(rest, b'\r') else {
+        // The byte before the number counts as well.
+        if rest.len() + 1 > LINE_BYTES_MAX {
             return Err(error(too_long));
         }
         return Ok(None);
@@ -244,6 +291,13 @@ fn number_line(
     Ok(Some((base::number::parse_i64(&rest[..end]), at + end + 2)))
 }
 
+/// Position of a line end. One behind a zero byte does not count: such a line never ends, and is
+/// refused when it becomes too long.
+fn find_in_line(bytes: &[u8], end: u8) -> Option<usize> {
+    let at = bytes.iter().position(|byte| *byte == end || *byte == 0)?;
+    (bytes[at] == end).then_some(at)
+}
+
 #[cold]
 fn inline_command(
     input: &[u8],
@@ -251,7 +305,7 @@ fn inline_command(
     args: &mut Vec<ArgRef>,
 ) -> Result<Parsed, ProtocolError> {
     let rest = &input[start..];
-    let Some(newline) = rest.iter().position(|byte| *byte == b'\n') else {
+    let Some(newline) = find_in_line(rest, b'\n') else {
         if rest.len() > LINE_BYTES_MAX {
             return Err(error("too big inline request"));
         }
@@ -266,15 +320,20 @@ fn inline_command(
     }
     let before = args.len();
     let mut at = 0;
-    while at < line.len() {
+    loop {
+        at += line[at..]
+            .iter()
+            .take_while(|byte| is_space(**byte))
+            .count();
+        if matches!(line.get(at), None | Some(0)) {
+            break;
+        }
         let word = line[at..]
             .iter()
-            .position(|byte| is_space(*byte))
-            .unwrap_or(line.len() - at);
-        if word > 0 {
-            args.push(ArgRef::new(start + at, word));
-        }
-        at += word + 1;
+            .take_while(|byte| !ends_word(**byte))
+            .count();
+        args.push(ArgRef::new(start + at, word));
+        at += word;
     }
     if args.len() == before {
         return Ok(Parsed::Empty { end });
@@ -282,9 +341,15 @@ fn inline_command(
     Ok(Parsed::Complete { end })
 }
 
-/// White space as C's `isspace` has it, and the zero byte, which ends a line of words.
+/// White space as C's `isspace` has it.
 pub(crate) fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r' | 0)
+    matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
+}
+
+/// What ends a word outside quotes. Vertical tab and form feed come between words but not inside
+/// them; a zero byte ends the whole line.
+pub(crate) fn ends_word(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0)
 }
 
 #[cfg(test)]
@@ -339,12 +404,50 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_commands_in_any_pieces(
+            commands in proptest::collection::vec(
+                proptest::collection::vec(proptest::collection::vec(proptest::num::u8::ANY, 0..200), 1..12),
+                0..12,
+            ),
+            piece in 1usize..300,
+        ) {
+            let mut input = Vec::new();
+            for command in &commands {
+                input.extend(format!("*{}\r\n", command.len()).bytes());
+                for word in command {
+                    input.extend(format!("${}\r\n", word.len()).bytes());
+                    input.extend_from_slice(word);
+                    input.extend_from_slice(b"\r\n");
+                }
+            }
+            proptest::prop_assert_eq!(parse_all(&input, piece).unwrap(), commands);
+        }
+    }
+
+    #[test]
+    fn a_million_arguments_in_small_pieces_take_linear_time() {
+        let count = 1_000_000;
+        let mut input = format!("*{count}\r\n").into_bytes();
+        input.extend(b"$1\r\nx\r\n".repeat(count));
+        let (mut progress, mut args) = (Progress::default(), Vec::new());
+        let mut parsed = Parsed::Incomplete { needed: 1 };
+        // Eleven is no multiple of an argument's size, so pieces end everywhere.
+        for end in (0..=input.len()).step_by(11).chain([input.len()]) {
+            assert!(matches!(parsed, Parsed::Incomplete { .. }));
+            parsed = parse_command(&input[..end], 0, &limits(), &mut progress, &mut args).unwrap();
+        }
+        assert_eq!(parsed, Parsed::Complete { end: input.len() });
+        assert_eq!(args.len(), count);
+    }
+
     #[test]
     fn malformed_input_is_named() {
         for (input, text) in [
             ("*x\r\n", "invalid multibulk length"),
-            ("*1048577\r\n", "invalid multibulk length"),
-            ("*1\r\n#", "expected '$', got '#'"),
+            ("*2147483648\r\n", "invalid multibulk length"),
+            ("*1\r\n#1\r\n", "expected '$', got '#'"),
             ("*1\r\n$-1\r\n", "invalid bulk length"),
             ("*1\r\n$x\r\n", "invalid bulk length"),
             ("*1\r\n$536870913\r\n", "invalid bulk length"),

@@ -55,10 +55,46 @@ fn parse(text: &[u8]) -> Option<X87DoubleExtended> {
         Spelling::Decimal { text, zero } => (text, zero),
         Spelling::Hexadecimal { text, zero } => (text.into(), zero),
     };
+    if let Some(value) = parse_short(&text) {
+        return Some(value);
+    }
     let value = X87DoubleExtended::from_str_r(&text, Round::NearestTiesToEven)
         .ok()?
         .value;
     (value.is_finite() && (zero || !value.is_zero())).then_some(value)
+}
+
+/// Decimals of up to 19 digits without an exponent, exactly: both the digits and the power of ten
+/// are representable, so that one division rounds once (Clinger's fast path).
+fn parse_short(text: &str) -> Option<X87DoubleExtended> {
+    let (negative, unsigned) = match text.as_bytes() {
+        [b'-', rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    if unsigned.len() > 20 {
+        return None;
+    }
+    let mut digits: u64 = 0;
+    let mut count = 0;
+    let mut point = None;
+    for &byte in unsigned {
+        if byte == b'.' {
+            // The grammar has been checked: there is one point at most.
+            point = Some(count);
+        } else {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 || count == 19 {
+                return None;
+            }
+            digits = digits * 10 + u64::from(digit);
+            count += 1;
+        }
+    }
+    let decimals = count - point.unwrap_or(count);
+    let whole = X87DoubleExtended::from_u128(u128::from(digits)).value;
+    let power = X87DoubleExtended::from_u128(10u128.pow(decimals)).value;
+    let value = (whole / power).value;
+    Some(if negative { -value } else { value })
 }
 
 /// `%.17Lf` with trailing zeros, a trailing point and the sign of zero removed.
@@ -94,7 +130,9 @@ fn fixed_decimal(mantissa: u64, shift: u32) -> Vec<u8> {
         let half = 1u128 << (shift - 1);
         whole + u128::from(rest > half || (rest == half && whole & 1 == 1))
     };
-    let mut text = (rounded / SCALE).to_string().into_bytes();
+    // The value is below 2^64, since the shift is at least one.
+    let mut text = Vec::with_capacity(40);
+    super::push_u64(&mut text, (rounded / SCALE) as u64);
     let fraction = (rounded % SCALE) as u64;
     if fraction != 0 {
         let digits = format!("{fraction:017}");

@@ -1,0 +1,32 @@
+//! The fuzzers' checks on their seeds, and on every prefix of these, without a fuzzer.
+
+#[path = "../../../fuzz/bodies/glob.rs"]
+#[allow(unreachable_pub, reason = "shared with the fuzzer")]
+mod glob;
+#[path = "../../../fuzz/bodies/pack7.rs"]
+#[allow(unreachable_pub, reason = "shared with the fuzzer")]
+mod pack7;
+
+/// Runs a check on all seeds of a fuzzer.
+#[expect(clippy::unwrap_used, reason = "a test")]
+fn replay(target: &str, run: fn(&[u8])) {
+    let directory = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
+    let names = env::fs::list(&directory).unwrap();
+    assert!(!names.is_empty());
+    for name in names {
+        let seed = env::fs::read(std::path::Path::new(&directory).join(name)).unwrap();
+        for size in 0..=seed.len() {
+            run(&seed[..size]);
+        }
+    }
+}
+
+#[test]
+fn glob_holds_on_its_seeds() {
+    replay("glob", glob::run);
+}
+
+#[test]
+fn pack7_holds_on_its_seeds() {
+    replay("pack7", pack7::run);
+}
