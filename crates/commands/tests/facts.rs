@@ -3,60 +3,25 @@
 //! Compared: arity, flags, categories, key specifications, tips, version, group, grammar. Not
 //! compared: texts, which are our own. A command that redis-server does not know is passed over.
 
+mod oracle;
+
 use commands::TABLES;
 use engine::{Arg, ArgKind, Command, Flags, KeySpec};
+use oracle::Oracle;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::{Child, Command as Process, Stdio};
+use std::process::Command as Process;
 
-/// Attempts to reach the server, each taking some milliseconds.
-const ATTEMPTS_MAX: usize = 1_000;
-
-/// A redis-server behind a unix socket, in a directory of its own.
-struct Oracle {
-    child: Child,
-    directory: PathBuf,
-}
-
-impl Oracle {
-    fn start() -> Oracle {
-        let directory = std::env::temp_dir().join(format!("command-facts-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory can be made");
-        let child = Process::new("redis-server")
-            .args(["--port", "0", "--save", "", "--unixsocket"])
-            .arg(directory.join("socket"))
-            .arg("--dir")
-            .arg(&directory)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server runs: install Debian's package redis-server");
-        let oracle = Oracle { child, directory };
-        let answers = (0..ATTEMPTS_MAX).any(|_| oracle.ask(&["PING"]) == Some(json!("PONG")));
-        assert!(answers, "redis-server does not answer");
-        oracle
-    }
-
-    fn ask(&self, command: &[&str]) -> Option<Value> {
-        let output = Process::new("redis-cli")
-            .arg("-s")
-            .arg(self.directory.join("socket"))
-            .arg("--json")
-            .args(command)
-            .output()
-            .expect("redis-cli runs: install Debian's package redis-tools");
-        serde_json::from_slice(&output.stdout).ok()
-    }
-}
-
-impl Drop for Oracle {
-    fn drop(&mut self) {
-        // These fail only if the process or the directory is gone already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
+/// The server's answer to a command.
+fn ask(oracle: &Oracle, command: &[&str]) -> Value {
+    let output = Process::new("redis-cli")
+        .arg("-s")
+        .arg(oracle.socket())
+        .arg("--json")
+        .args(command)
+        .output()
+        .expect("redis-cli runs: install Debian's package redis-tools");
+    serde_json::from_slice(&output.stdout).expect("an answer in JSON")
 }
 
 /// Collects what differs.
@@ -80,11 +45,11 @@ fn entries_state_the_facts_of_redis_7() {
         .flat_map(|table| table.iter())
         .map(|c| c.name)
         .collect();
-    let mut ask = vec!["COMMAND", "INFO"];
-    ask.extend(&names);
-    let infos = oracle.ask(&ask).expect("COMMAND INFO answers");
-    ask[1] = "DOCS";
-    let docs = oracle.ask(&ask).expect("COMMAND DOCS answers");
+    let mut words = vec!["COMMAND", "INFO"];
+    words.extend(&names);
+    let infos = ask(&oracle, &words);
+    words[1] = "DOCS";
+    let docs = ask(&oracle, &words);
     let mut differences = Differences::default();
     let mut compared = 0;
     let commands = TABLES.iter().flat_map(|table| table.iter());

@@ -1,8 +1,8 @@
 //! SELECT, RESET.
 
-use base::number::parse_i64;
+use crate::keys::database;
 use engine::session::ReplyMode;
-use engine::{Arg, ArgKind, Args, Categories, Command, Cx, Error, Flags, Group, Outcome};
+use engine::{Arg, ArgKind, Args, Categories, Command, Cx, Flags, Group, Outcome};
 use resp::Version;
 
 pub(super) static SELECT: Command = Command {
@@ -20,9 +20,7 @@ pub(super) static SELECT: Command = Command {
 .checked();
 
 fn select(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
-    let index = parse_i64(&args[1]).ok_or(Error::InvalidDbIndex)?;
-    let db = usize::try_from(index).ok().filter(|db| *db < cx.server.databases);
-    cx.session.db = db.ok_or(Error::DbOutOfRange)?;
+    cx.session.db = database(&args[1], cx.server.databases)?;
     cx.reply.ok();
     Ok(())
 }

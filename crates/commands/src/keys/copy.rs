@@ -3,7 +3,7 @@
 //! Key 0 is the source, key 1 the destination. Their databases differ, so both commands name their
 //! keys themselves, and what can be wrong about databases is found there.
 
-use base::number::parse_i64;
+use super::database;
 use engine::{
     Arg, ArgKind, Args, Categories, Command, Cx, Error, Flags, Group, KeyFlags, KeySet, KeySpec,
     Outcome,
@@ -64,16 +64,6 @@ impl CopyOptions {
     }
 }
 
-/// A database number.
-fn database(text: &[u8], databases: usize) -> Result<usize, Error> {
-    let number = parse_i64(text).ok_or(Error::NotInteger)?;
-    let number = i32::try_from(number).map_err(|_| Error::NotInt32)?;
-    usize::try_from(number)
-        .ok()
-        .filter(|db| *db < databases)
-        .ok_or(Error::DbOutOfRange)
-}
-
 fn copy_keys(selected: usize, databases: usize, args: Args<'_>, keys: &mut KeySet) -> Outcome {
     let options = CopyOptions::parse(selected, databases, args)?;
     if options.db == selected && args[1] == args[2] {
@@ -130,20 +120,4 @@ fn move_key(cx: &mut Cx<'_>, _args: Args<'_>) -> Outcome {
     }
     cx.reply.integer(i64::from(moves));
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::database;
-    use engine::Error;
-
-    #[test]
-    fn database_numbers() {
-        assert_eq!(database(b"0", 16), Ok(0));
-        assert_eq!(database(b"15", 16), Ok(15));
-        assert_eq!(database(b"16", 16), Err(Error::DbOutOfRange));
-        assert_eq!(database(b"-1", 16), Err(Error::DbOutOfRange));
-        assert_eq!(database(b"2147483648", 16), Err(Error::NotInt32));
-        assert_eq!(database(b"1x", 16), Err(Error::NotInteger));
-    }
 }

@@ -19,6 +19,10 @@ const SCAN_FAST_COUNT_MAX: i64 = 500;
 /// Keys per call of SCAN if nothing is said.
 const SCAN_COUNT: i64 = 10;
 
+/// The pattern that is not even looked at, so that it matches the empty key, which no other pattern
+/// with a star does.
+const EVERYTHING: &[u8] = b"*";
+
 /// Key names one after the other.
 #[derive(Debug, Default)]
 struct Names {
@@ -120,7 +124,7 @@ fn keys(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
             names.push(pattern);
         }
     } else {
-        let all = pattern == b"*";
+        let all = pattern == EVERYTHING;
         walk(cx, 0, usize::MAX, &mut |key, _| {
             if all || matches(pattern, key, Case::Sensitive) {
                 names.push(key);
@@ -187,7 +191,7 @@ impl<'a> ScanOptions<'a> {
                     return Err(Error::Syntax);
                 }
             } else if word.eq_ignore_ascii_case(b"MATCH") {
-                options.pattern = Some(value);
+                options.pattern = (value != EVERYTHING).then_some(value);
             } else if word.eq_ignore_ascii_case(b"TYPE") {
                 options.kind = Some(value);
             } else {

@@ -19,12 +19,12 @@ const TOKEN: u64 = 1;
 const WAIT_MS_MAX: u64 = 20_000;
 
 /// Where the clock stands at the beginning: some day in 2023, ms.
-pub const START_MS: i64 = 1_700_000_000_000;
+pub(crate) const START_MS: i64 = 1_700_000_000_000;
 
 /// The process.
-pub struct Inside {
-    pub server: Arc<Server>,
-    pub clock: Clock,
+pub(crate) struct Inside {
+    pub(crate) server: Arc<Server>,
+    pub(crate) clock: Clock,
     worker: Worker,
     seat: Seat,
 }
@@ -73,7 +73,7 @@ impl Desk for Seat {
 }
 
 impl Inside {
-    pub fn new() -> Inside {
+    pub(crate) fn new() -> Inside {
         let store = Store::new(StoreConfig {
             shards: 4,
             databases: 16,
@@ -111,7 +111,7 @@ impl Inside {
     }
 
     /// Executes one command; gives the reply as it would stand on the wire.
-    pub fn run(&mut self, command: &[&[u8]]) -> Vec<u8> {
+    pub(crate) fn run(&mut self, command: &[&[u8]]) -> Vec<u8> {
         let mut input = format!("*{}\r\n", command.len()).into_bytes();
         for arg in command {
             input.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
@@ -121,14 +121,23 @@ impl Inside {
         self.batch(&input);
         let deadline_ms = env::clock::now_ms() + WAIT_MS_MAX;
         while self.seat.output.is_empty() {
-            assert!(env::clock::now_ms() < deadline_ms, "no reply to {command:?}");
+            assert!(
+                env::clock::now_ms() < deadline_ms,
+                "no reply to {command:?}"
+            );
             env::thread::sleep_us(50);
             self.worker.inbox(&mut self.seat);
             if std::mem::take(&mut self.seat.resumed) {
                 self.batch(b"");
             }
         }
-        let reply: Vec<u8> = self.seat.output.segments(usize::MAX).flatten().copied().collect();
+        let reply: Vec<u8> = self
+            .seat
+            .output
+            .segments(usize::MAX)
+            .flatten()
+            .copied()
+            .collect();
         self.seat.output.clear();
         reply
     }
@@ -151,23 +160,26 @@ impl Inside {
     }
 
     /// Executes a command written with spaces; gives the reply without its last line end.
-    pub fn say(&mut self, line: &str) -> String {
+    pub(crate) fn say(&mut self, line: &str) -> String {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let reply = String::from_utf8(self.run(&words)).expect("text was asked for");
-        reply.trim_end_matches("\r\n").replace("\r\n", " ")
+        reply
+            .strip_suffix("\r\n")
+            .expect("a reply ends its line")
+            .replace("\r\n", " ")
     }
 
-    pub fn advance_ms(&self, ms: u64) {
+    pub(crate) fn advance_ms(&self, ms: u64) {
         self.clock.advance_ms(ms);
     }
 
     /// Changes to data so far.
-    pub fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.server.stats.sum("changes")
     }
 
     /// Keys found and not found by reads so far.
-    pub fn hits_and_misses(&self) -> (u64, u64) {
+    pub(crate) fn hits_and_misses(&self) -> (u64, u64) {
         (
             self.server.stats.sum("hits"),
             self.server.stats.sum("misses"),
