@@ -24,7 +24,13 @@ pub const fn packed_len(count: usize) -> usize {
 /// Whether all bytes are below 128, that is, can be packed.
 #[inline]
 pub fn is_ascii(bytes: &[u8]) -> bool {
-    bytes.is_ascii()
+    const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+    let (words, rest) = bytes.as_chunks::<8>();
+    // Without an early exit this becomes vector code; texts are short, and mostly ASCII.
+    let all = words.iter().fold(small_word(rest), |all, word| {
+        all | u64::from_le_bytes(*word)
+    });
+    all & HIGH_BITS == 0
 }
 
 /// Packs the ASCII bytes of `source` into the first `packed_len(source.len())` bytes of `target`,
@@ -117,18 +123,32 @@ fn pack_words<'a>(
     squeeze: &impl Fn(u64) -> u64,
 ) -> (usize, &'a [u8]) {
     let (words, rest) = source.as_chunks::<8>();
-    let mut done = 0;
-    for word in words {
+    let size = words.len() * 7;
+    assert!(size <= target.len(), "the target is too short");
+    // Eight bytes are one store; the eighth is overwritten by what follows. Only the last word may
+    // have no room for it.
+    let roomy = if size < target.len() {
+        words.len()
+    } else {
+        words.len().saturating_sub(1)
+    };
+    let (wide, narrow) = words.split_at(roomy);
+    let mut slot = target.as_mut_ptr();
+    for word in wide {
         let bits = squeeze(u64::from_le_bytes(*word)).to_le_bytes();
-        // Eight bytes are one store; the eighth is overwritten by what follows, if anything does.
-        if let Some(slot) = target[done..].first_chunk_mut::<8>() {
-            *slot = bits;
-        } else {
-            target[done..done + 7].copy_from_slice(&bits[..7]);
+        // SAFETY: this is word `i < roomy`, written to bytes `7i..7i + 8`. If all words are roomy,
+        // `7i + 8 <= size + 1 <= target.len()`; else `i + 1 < words.len()`, and `7i + 8 <= size`.
+        // The pointer is of the exclusive borrow `target` and is not kept; unaligned is allowed.
+        unsafe {
+            slot.cast::<[u8; 8]>().write_unaligned(bits);
+            slot = slot.add(7);
         }
-        done += 7;
     }
-    (done, rest)
+    for word in narrow {
+        let bits = squeeze(u64::from_le_bytes(*word)).to_le_bytes();
+        target[size - 7..size].copy_from_slice(&bits[..7]);
+    }
+    (size, rest)
 }
 
 /// Packs at most eight characters, given in two parts, into exactly `target`.
@@ -180,12 +200,21 @@ fn unpack_with(source: &[u8], first: usize, target: &mut [u8], spread: impl Fn(u
     let mut source = &source[first / 8 * 7 + skip_bits / 8..];
     let shift = skip_bits % 8;
     let (words, rest) = target.as_chunks_mut::<8>();
-    for word in words {
-        let bits = match source.first_chunk::<8>() {
-            Some(bytes) => u64::from_le_bytes(*bytes),
-            None => small_word(source),
-        };
-        *word = spread(bits >> shift).to_le_bytes();
+    // Words whose eight-byte load lies inside the source; the last one or two may not.
+    let roomy = (source.len().saturating_sub(1) / 7).min(words.len());
+    let (wide, narrow) = words.split_at_mut(roomy);
+    let mut slot = source.as_ptr();
+    for word in wide {
+        // SAFETY: this is word `i < roomy`, read from bytes `7i..7i + 8`, and
+        // `7i + 8 <= 7 * roomy + 1 <= source.len()`. The pointer is of the shared borrow `source`.
+        let bytes = unsafe { slot.cast::<[u8; 8]>().read_unaligned() };
+        // SAFETY: `7i + 7 <= source.len()` by the above.
+        slot = unsafe { slot.add(7) };
+        *word = spread(u64::from_le_bytes(bytes) >> shift).to_le_bytes();
+    }
+    source = &source[roomy * 7..];
+    for word in narrow {
+        *word = spread(small_word(source) >> shift).to_le_bytes();
         source = &source[7..];
     }
     if rest.is_empty() {
