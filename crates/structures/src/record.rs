@@ -32,6 +32,8 @@ use std::sync::Arc;
 pub enum Value<'a> {
     /// Bytes; the smallest encoding is chosen, canonical decimal integers among them.
     Bytes(&'a [u8]),
+    /// Bytes that stay text even if they spell an integer: what INCRBYFLOAT makes.
+    Text(&'a [u8]),
     /// An integer.
     Int(i64),
     /// Bytes that stay as they are, with room to grow: what APPEND and SETRANGE make.
@@ -318,6 +320,9 @@ impl<'a> Plan<'a> {
             Value::Bytes(value) if fits(head(256) + key_field, value.len()) => {
                 bytes_body(key, value, head(value.len()), key_field)
             }
+            Value::Text(value) if fits(head(256) + key_field, value.len()) => {
+                text_body(key, value, head(value.len()), key_field)
+            }
             Value::Slack(value) if fits(head(256) + key_field + 2, value.len()) => {
                 let fixed = 8 + ttl + key_field + 2;
                 let slot =
@@ -325,7 +330,7 @@ impl<'a> Plan<'a> {
                 let capacity = (slot - fixed).min(VALUE_INLINE_MAX);
                 (Body::Slack { value, capacity }, fixed + capacity)
             }
-            Value::Bytes(value) | Value::Slack(value) => (
+            Value::Bytes(value) | Value::Text(value) | Value::Slack(value) => (
                 Body::Blob(Arc::new(value.to_vec())),
                 head(8) + key_field + 8,
             ),
@@ -452,6 +457,10 @@ fn bytes_body<'a>(key: &[u8], value: &'a [u8], head: usize, key_field: usize) ->
     {
         return int_body(number, head + key_field);
     }
+    text_body(key, value, head, key_field)
+}
+
+fn text_body<'a>(key: &[u8], value: &'a [u8], head: usize, key_field: usize) -> (Body<'a>, usize) {
     let raw = head + key_field + value.len();
     let characters = key.len() + value.len();
     if characters >= PACK_CHARACTERS_MIN && key.len() <= KEY_INLINE_MAX {

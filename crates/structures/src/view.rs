@@ -200,7 +200,7 @@ impl<'a> View<'a> {
         if self.encoding() == Encoding::Slack {
             Value::Slack(scratch)
         } else {
-            Value::Bytes(scratch)
+            Value::Text(scratch)
         }
     }
 

@@ -127,7 +127,8 @@ fn incrbyfloat(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
         FloatError::Current | FloatError::Increment => Error::NotFloat,
         FloatError::NotFinite => Error::NanOrInfinity,
     })?;
-    edit.set(Value::Bytes(&sum), Expire::Keep)?;
+    // It stays text, even without a fraction.
+    edit.set(Value::Text(&sum), Expire::Keep)?;
     cx.reply.bulk(&sum);
     Ok(())
 }
