@@ -41,7 +41,8 @@ pub(crate) fn run_idle(args: &IdleArgs) -> Result<(), String> {
     );
     for candidate in args.fleet.candidates(false)? {
         let threads = args.fleet.threads;
-        let options = ["--maxclients", &maximum];
+        // Protected mode takes 127.0.0.2 for a stranger.
+        let options = ["--maxclients", &maximum, "--protected-mode", "no"];
         let server = args
             .fleet
             .start_with(&candidate, 0, 100, threads, &options)?;
