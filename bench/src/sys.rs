@@ -11,7 +11,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -164,6 +164,7 @@ pub(crate) fn connect(address: &Address, source: Option<SocketAddr>) -> io::Resu
             let socket = stream_socket(family)?;
             sockopt::set_tcp_nodelay(&socket, true)?;
             if let Some(source) = source {
+                bind_without_port(&socket)?;
                 rustix::net::bind(&socket, &source)?;
             }
             rustix::net::connect(&socket, peer)?;
@@ -176,6 +177,28 @@ pub(crate) fn connect(address: &Address, source: Option<SocketAddr>) -> io::Resu
         }
     };
     Ok(socket)
+}
+
+/// Leaves the choice of the local port to `connect`, which knows the peer: a bind alone would search
+/// for a port that nobody uses with any peer, slowly.
+fn bind_without_port(socket: &OwnedFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    #[expect(unsafe_code, reason = "rustix has no call for this option")]
+    // SAFETY: the pointer and the length describe `on`, which outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// A listening TCP socket whose accepted connections have TCP_NODELAY set (Linux copies the
