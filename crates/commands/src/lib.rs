@@ -3,6 +3,10 @@
 //!
 //! Knows nothing of sockets, loops and record layouts.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::unnecessary_wraps,
+    reason = "handlers have one type, whether they can fail or not"
+)]
 
 pub mod connection;
 mod help;

@@ -1,8 +1,4 @@
 //! Commands on keys of any type and on whole databases.
-#![allow(
-    clippy::unnecessary_wraps,
-    reason = "handlers have one type, whether they can fail or not"
-)]
 
 mod copy;
 mod expire;

@@ -218,8 +218,7 @@ fn parse_cursor(text: &[u8]) -> Option<u64> {
     let (negative, digits) = match text {
         [] => return Some(0),
         [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
     };
     if digits.is_empty() {
         return None;

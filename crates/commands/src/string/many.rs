@@ -72,7 +72,7 @@ pub(super) static MSET: Command = Command {
 .checked();
 
 fn mset(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
-    if args.len() % 2 == 0 {
+    if args.len().is_multiple_of(2) {
         return Err(Error::Arity("mset".into()));
     }
     set_all(cx, args)?;
@@ -110,7 +110,7 @@ pub(super) static MSETNX: Command = Command {
 .checked();
 
 fn msetnx(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
-    if args.len() % 2 == 0 {
+    if args.len().is_multiple_of(2) {
         return Err(Error::Arity("msetnx".into()));
     }
     let mut any = false;

@@ -57,13 +57,12 @@ fn string<'r, 'v>(view: &'r View<'v>) -> Result<&'r View<'v>, Error> {
 #[inline]
 fn write_string(reply: &mut Reply<'_>, view: &View<'_>) -> Result<(), Error> {
     let view = string(view)?;
-    match view.blob() {
-        Some(blob) => reply.blob(blob),
-        None => {
-            reply.bulk_header(view.len());
-            view.copy_into(reply.bytes());
-            reply.bulk_end();
-        }
+    if let Some(blob) = view.blob() {
+        reply.blob(blob);
+    } else {
+        reply.bulk_header(view.len());
+        view.copy_into(reply.bytes());
+        reply.bulk_end();
     }
     Ok(())
 }
@@ -71,13 +70,11 @@ fn write_string(reply: &mut Reply<'_>, view: &View<'_>) -> Result<(), Error> {
 /// Writes a string, or null if there is none.
 #[inline]
 fn write_string_or_null(reply: &mut Reply<'_>, view: Option<&View<'_>>) -> Result<(), Error> {
-    match view {
-        Some(view) => write_string(reply, view),
-        None => {
-            reply.null();
-            Ok(())
-        }
+    if let Some(view) = view {
+        return write_string(reply, view);
     }
+    reply.null();
+    Ok(())
 }
 
 /// The string as a 64-bit integer; one that has grown byte by byte may spell one, too.

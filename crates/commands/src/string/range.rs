@@ -27,7 +27,7 @@ pub(super) static APPEND: Command = Command {
 .checked();
 
 fn append(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
-    let bytes_max = cx.server.config.proto_max_bulk_len() as usize;
+    let bytes_max = cx.server.config.proto_max_bulk_len();
     let bytes = &args[2];
     let mut edit = cx.edit(0);
     let existing = match edit.view() {
@@ -188,7 +188,7 @@ fn setrange_is_slow(_keys: u64, args: Args<'_>) -> bool {
 fn setrange(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     let offset = parse_i64(&args[2]).ok_or(Error::NotInteger)?;
     let offset = usize::try_from(offset).map_err(|_| Error::OffsetOutOfRange)?;
-    let bytes_max = cx.server.config.proto_max_bulk_len() as usize;
+    let bytes_max = cx.server.config.proto_max_bulk_len();
     let bytes = &args[3];
     let mut edit = cx.edit(0);
     let existing = match edit.view() {

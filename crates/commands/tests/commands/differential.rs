@@ -3,12 +3,9 @@
 //!
 //! `DIFFERENTIAL_SEED` repeats a failure, `DIFFERENTIAL_COMMANDS` runs longer.
 
-mod inside;
-mod oracle;
-
+use super::inside::Inside;
+use super::oracle::Oracle;
 use env::random::Rng;
-use inside::Inside;
-use oracle::Oracle;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 

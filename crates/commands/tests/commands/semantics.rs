@@ -1,8 +1,6 @@
 //! What a transcript cannot see or wait for: exact times, counters, the slow lane.
 
-mod inside;
-
-use inside::{Inside, START_MS};
+use super::inside::{Inside, START_MS};
 
 #[test]
 fn times_are_exact_to_the_millisecond() {

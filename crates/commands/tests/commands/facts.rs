@@ -3,11 +3,9 @@
 //! Compared: arity, flags, categories, key specifications, tips, version, group, grammar. Not
 //! compared: texts, which are our own. A command that redis-server does not know is passed over.
 
-mod oracle;
-
+use super::oracle::Oracle;
 use commands::TABLES;
 use engine::{Arg, ArgKind, Command, Flags, KeySpec};
-use oracle::Oracle;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::Command as Process;
