@@ -250,7 +250,8 @@ fn parse_memory_value(word: &[u8], min: i64, max: i64, percent: bool) -> Result<
 }
 
 /// Bytes from `10`, `10k` (1000), `10kb` (1024), `m`, `mb`, `g`, `gb`, any case. A number that 64
-/// bits cannot hold gives the highest one. None if it is none of these.
+/// bits cannot hold gives the highest one, a unit alone and nothing at all give 0, as they always did.
+/// None if it is none of these.
 pub fn parse_memory(word: &[u8]) -> Option<u64> {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let unit = match word[digits..].to_ascii_lowercase().as_slice() {
@@ -263,9 +264,6 @@ pub fn parse_memory(word: &[u8]) -> Option<u64> {
         b"gb" => 1 << 30,
         _ => return None,
     };
-    if digits == 0 {
-        return None;
-    }
     let number = word[..digits].iter().fold(0u64, |number, byte| {
         number
             .saturating_mul(10)
@@ -331,12 +329,13 @@ fn format_choice(number: i64, choices: &[&'static str], many: bool) -> String {
     chosen.join(" ")
 }
 
+/// The words of a value. One word, as from CONFIG SET, is split at each space; an empty one is none.
 fn split_words<'a>(words: &[&'a [u8]]) -> Vec<&'a [u8]> {
-    words
-        .iter()
-        .flat_map(|word| word.split(|byte| *byte == b' '))
-        .filter(|word| !word.is_empty())
-        .collect()
+    match words {
+        [[]] => Vec::new(),
+        [one] => one.split(|byte| *byte == b' ').collect(),
+        several => several.to_vec(),
+    }
 }
 
 fn parse_addresses(words: &[&[u8]]) -> Result<Text, Refusal> {
@@ -497,8 +496,15 @@ fn title_is_valid(template: &[u8]) -> bool {
     let Ok(template) = std::str::from_utf8(template) else {
         return false;
     };
-    let filled = fill_title(template, |_| "x".to_owned());
-    filled.is_some_and(|title| !title.is_empty())
+    // The title itself does not count: something must tell this server from others.
+    let filled = fill_title(template, |variable| {
+        if variable == "title" {
+            String::new()
+        } else {
+            "x".to_owned()
+        }
+    });
+    filled.is_some_and(|title| !title.trim().is_empty())
 }
 
 /// Replaces `{variable}` by what `value` says. None if a brace is not closed or a variable unknown.
@@ -536,7 +542,8 @@ mod tests {
         check("3gb", Some(3 << 30));
         check("99999999999999999999", Some(u64::MAX));
         check("-1", None);
-        check("", None);
+        check("", Some(0));
+        check("kb", Some(0));
         check("1.5gb", None);
         check("1tb", None);
         assert_eq!(format_memory(1 << 30), "1gb");

@@ -47,9 +47,7 @@ pub(super) const ROWS: &[Directive] = &[
     Directive::flag("aof-use-rdb-preamble", true).needs(PERSISTENCE),
     Directive::flag("aof-timestamp-enabled", false).needs(PERSISTENCE),
     Directive::flag("aof-rewrite-incremental-fsync", true).needs(PERSISTENCE),
-    Directive::flag("aof-disable-auto-gc", false)
-        .hidden()
-        .needs(PERSISTENCE),
+    Directive::flag("aof-disable-auto-gc", false).needs(PERSISTENCE),
     Directive::flag("rdbcompression", true).needs(PERSISTENCE),
     Directive::flag("rdbchecksum", true)
         .at_start()
