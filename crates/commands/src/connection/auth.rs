@@ -15,7 +15,6 @@ pub(super) static AUTH: Command = Command {
         .or(Flags::STALE)
         .or(Flags::FAST)
         .or(Flags::NO_AUTH)
-        .or(Flags::SENTINEL)
         .or(Flags::ALLOW_BUSY)
         .or(Flags::SKIP_SLOWLOG),
     categories: Categories::CONNECTION,

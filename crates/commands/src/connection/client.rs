@@ -18,7 +18,6 @@ pub(super) static CLIENT: Command = Command {
     summary: "Commands about client connections.",
     complexity: "Depends on subcommand.",
     arity: -2,
-    flags: Flags::SENTINEL,
     categories: Categories::NONE,
     subcommands: &[
         &CLIENT_GETNAME,
@@ -42,7 +41,7 @@ static CLIENT_HELP: Command = Command {
     since: "5.0.0",
     summary: "Shows the subcommands.",
     arity: 2,
-    flags: Flags::LOADING.or(Flags::STALE).or(Flags::SENTINEL),
+    flags: Flags::LOADING.or(Flags::STALE),
     handler: |cx, _| {
         help(cx);
         Ok(())
@@ -56,7 +55,7 @@ static CLIENT_ID: Command = Command {
     since: "5.0.0",
     summary: "Answers with this connection's number.",
     arity: 2,
-    flags: PLAIN.or(Flags::SENTINEL),
+    flags: PLAIN,
     handler: |cx, _| {
         let id = cx.session.id as i64;
         cx.reply.integer(id);
@@ -71,7 +70,7 @@ static CLIENT_INFO: Command = Command {
     since: "6.2.0",
     summary: "Describes this connection.",
     arity: 2,
-    flags: PLAIN.or(Flags::SENTINEL),
+    flags: PLAIN,
     tips: &["nondeterministic_output"],
     handler: client_info,
     ..BASE
@@ -103,17 +102,19 @@ static CLIENT_LIST: Command = Command {
     summary: "Describes all connections.",
     complexity: "O(N) where N is the number of client connections",
     arity: -2,
-    flags: ADMIN.or(Flags::SENTINEL),
+    flags: ADMIN,
     tips: &["nondeterministic_output"],
     history: &[
         ("2.8.12", "Connections have a number."),
         ("5.0.0", "TYPE chooses a kind."),
         ("6.0.0", "Shows the user."),
         ("6.2.0", "ID chooses connections; shows our address."),
+        ("7.0.0", "Shows the protocol version."),
+        ("7.0.3", "Shows the sharded channels."),
     ],
     args: &[
         Arg::one_of(
-            "client-type",
+            "normal_master_replica_pubsub",
             &[
                 Arg::word("normal", "NORMAL"),
                 Arg::word("master", "MASTER"),
@@ -124,7 +125,10 @@ static CLIENT_LIST: Command = Command {
         .token("TYPE")
         .optional()
         .since("5.0.0"),
-        Arg::new("client-id", ArgKind::Integer).token("ID").optional().multiple().since("6.2.0"),
+        Arg::block("id", &[Arg::new("client-id", ArgKind::Integer).multiple()])
+            .token("ID")
+            .optional()
+            .since("6.2.0"),
     ],
     handler: client_list,
     ..BASE
@@ -194,7 +198,7 @@ static CLIENT_GETNAME: Command = Command {
     since: "2.6.9",
     summary: "Answers with this connection's name.",
     arity: 2,
-    flags: PLAIN.or(Flags::SENTINEL),
+    flags: PLAIN,
     handler: |cx, _| {
         let name = cx.client.labels.lock().name.clone();
         if name.is_empty() {
@@ -213,7 +217,7 @@ static CLIENT_SETNAME: Command = Command {
     since: "2.6.9",
     summary: "Names this connection.",
     arity: 3,
-    flags: PLAIN.or(Flags::SENTINEL),
+    flags: PLAIN,
     args: &[Arg::new("connection-name", ArgKind::String)],
     handler: |cx, args| {
         check_label(&args[2], "Client names")?;
@@ -241,7 +245,7 @@ static CLIENT_SETINFO: Command = Command {
     since: "7.2.0",
     summary: "Tells which client library this connection uses.",
     arity: 4,
-    flags: PLAIN.or(Flags::SENTINEL),
+    flags: PLAIN,
     args: &[Arg::one_of(
         "attr",
         &[
@@ -278,7 +282,7 @@ static CLIENT_REPLY: Command = Command {
     arity: 3,
     flags: PLAIN,
     args: &[Arg::one_of(
-        "action",
+        "on_off_skip",
         &[Arg::word("on", "ON"), Arg::word("off", "OFF"), Arg::word("skip", "SKIP")],
     )],
     handler: client_reply,
@@ -319,7 +323,7 @@ static CLIENT_NO_EVICT: Command = Command {
     since: "7.0.0",
     summary: "Protects this connection from being closed for memory.",
     arity: 3,
-    flags: ADMIN.or(Flags::SENTINEL),
+    flags: ADMIN,
     args: ON_OFF,
     handler: |cx, args| {
         cx.client.no_evict.store(on_off(&args[2])?, Relaxed);

@@ -12,7 +12,7 @@ pub(super) static CLIENT_KILL: Command = Command {
     summary: "Closes connections.",
     complexity: "O(N) where N is the number of client connections",
     arity: -3,
-    flags: Flags::ADMIN.or(Flags::NO_SCRIPT).or(Flags::LOADING).or(Flags::STALE).or(Flags::SENTINEL),
+    flags: Flags::ADMIN.or(Flags::NO_SCRIPT).or(Flags::LOADING).or(Flags::STALE),
     categories: Categories::CONNECTION,
     history: &[
         ("2.8.12", "Filters."),

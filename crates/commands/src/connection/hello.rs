@@ -17,7 +17,6 @@ pub(super) static HELLO: Command = Command {
         .or(Flags::STALE)
         .or(Flags::FAST)
         .or(Flags::NO_AUTH)
-        .or(Flags::SENTINEL)
         .or(Flags::ALLOW_BUSY)
         .or(Flags::SKIP_SLOWLOG),
     categories: Categories::CONNECTION,

@@ -8,7 +8,7 @@ use engine::{
     Arg, ArgKind, Args, Categories, Command, Cx, Error, Flags, Group, KeyFlags, KeySpec, Outcome,
 };
 
-const PLAIN: Flags = Flags::LOADING.or(Flags::STALE).or(Flags::SENTINEL);
+const PLAIN: Flags = Flags::LOADING.or(Flags::STALE);
 const CONNECTION: Categories = Categories::CONNECTION;
 
 pub(super) static COMMAND: Command = Command {
@@ -297,7 +297,7 @@ static COMMAND_GETKEYS: Command = Command {
     since: "2.8.13",
     summary: "Answers with the keys of a whole command.",
     complexity: "O(N) where N is the number of arguments to the command",
-    arity: -3,
+    arity: -4,
     flags: PLAIN,
     categories: CONNECTION,
     args: FULL_COMMAND,
@@ -312,7 +312,7 @@ static COMMAND_GETKEYSANDFLAGS: Command = Command {
     since: "7.0.0",
     summary: "Answers with the keys of a whole command and what it does with each.",
     complexity: "O(N) where N is the number of arguments to the command",
-    arity: -3,
+    arity: -4,
     flags: PLAIN,
     categories: CONNECTION,
     args: FULL_COMMAND,

@@ -12,7 +12,7 @@ pub(super) static COMMAND_DOCS: Command = Command {
     summary: "Documents the named commands, or all of them.",
     complexity: "O(N) where N is the number of commands to look up",
     arity: -2,
-    flags: Flags::LOADING.or(Flags::STALE).or(Flags::SENTINEL),
+    flags: Flags::LOADING.or(Flags::STALE),
     categories: Categories::CONNECTION,
     tips: &["nondeterministic_output_order"],
     args: &[Arg::new("command-name", ArgKind::String).optional().multiple()],

@@ -97,7 +97,6 @@ static CONFIG_RESETSTAT: Command = Command {
     summary: "Sets the counters that INFO shows to zero.",
     arity: 2,
     flags: FLAGS,
-    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     handler: |cx, _| {
         cx.server.stats.reset();
         cx.reply.ok();
@@ -114,7 +113,6 @@ static CONFIG_REWRITE: Command = Command {
     summary: "Writes the configuration in force into the configuration file.",
     arity: 2,
     flags: FLAGS,
-    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     handler: config_rewrite,
     ..Command::BASE
 }

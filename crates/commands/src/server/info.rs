@@ -10,7 +10,7 @@ pub(super) static INFO: Command = Command {
     summary: "Shows facts and counters of the server, by sections.",
     complexity: "O(1)",
     arity: -1,
-    flags: Flags::LOADING.or(Flags::STALE).or(Flags::SENTINEL),
+    flags: Flags::LOADING.or(Flags::STALE),
     categories: Categories::DANGEROUS,
     tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
     history: &[("7.0.0", "Takes several sections.")],

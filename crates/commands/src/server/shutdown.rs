@@ -15,11 +15,10 @@ pub(super) static SHUTDOWN: Command = Command {
         .or(Flags::LOADING)
         .or(Flags::STALE)
         .or(Flags::NO_MULTI)
-        .or(Flags::SENTINEL)
         .or(Flags::ALLOW_BUSY),
     history: &[("7.0.0", "NOW, FORCE and ABORT.")],
     args: &[
-        Arg::one_of("save-selector", &[Arg::word("nosave", "NOSAVE"), Arg::word("save", "SAVE")])
+        Arg::one_of("nosave_save", &[Arg::word("nosave", "NOSAVE"), Arg::word("save", "SAVE")])
             .optional(),
         Arg::word("now", "NOW").optional().since("7.0.0"),
         Arg::word("force", "FORCE").optional().since("7.0.0"),
