@@ -98,7 +98,12 @@ pub(crate) fn tag_of(hash: u64) -> u8 {
 
 /// One bucket, head or overflow.
 #[derive(Clone, Copy)]
-pub(crate) struct Bucket<'a>(&'a [AtomicU64; 8]);
+pub(crate) struct Bucket<'a> {
+    words: &'a [AtomicU64; 8],
+    /// Loads come from the latch's owner; see `loom_model`.
+    #[cfg(loom)]
+    is_owned: bool,
+}
 
 impl<'a> Bucket<'a> {
     /// # Safety
@@ -107,27 +112,46 @@ impl<'a> Bucket<'a> {
     #[inline(always)]
     pub(crate) unsafe fn new(first: *const AtomicU64) -> Self {
         // SAFETY: the words are there by the caller's promise, and atomics may be shared.
-        Self(unsafe { &*first.cast() })
+        let words = unsafe { &*first.cast() };
+        Self {
+            words,
+            #[cfg(loom)]
+            is_owned: false,
+        }
+    }
+
+    /// The same for the latch's owner.
+    #[inline(always)]
+    pub(crate) fn owned(self) -> Self {
+        Self {
+            #[cfg(loom)]
+            is_owned: true,
+            ..self
+        }
     }
 
     #[inline(always)]
     pub(crate) fn address(self) -> *const AtomicU64 {
-        self.0.as_ptr()
+        self.words.as_ptr()
     }
 
     #[inline(always)]
     pub(crate) fn is(self, other: Bucket<'_>) -> bool {
-        std::ptr::eq(self.0.as_ptr(), other.0.as_ptr())
+        std::ptr::eq(self.words.as_ptr(), other.words.as_ptr())
     }
 
     #[inline(always)]
     pub(crate) fn control(self) -> &'a AtomicU64 {
-        &self.0[0]
+        &self.words[0]
     }
 
     #[inline(always)]
     fn load(self, word: usize) -> u64 {
-        self.0[word].load(Ordering::Relaxed)
+        #[cfg(loom)]
+        if self.is_owned {
+            return crate::words::newest(&self.words[word]);
+        }
+        self.words[word].load(Ordering::Relaxed)
     }
 
     /// Positions whose tag is `tag`, among the first `ENTRIES`, link position included.
@@ -159,14 +183,14 @@ impl<'a> Bucket<'a> {
         let half = position + 5;
         let shift = half % 2 * 32;
         let word = self.load(half / 2) & !(0xffff_ffff << shift);
-        self.0[half / 2].store(word | (u64::from(reference) << shift), Ordering::Relaxed);
+        self.words[half / 2].store(word | (u64::from(reference) << shift), Ordering::Relaxed);
     }
 
     #[inline(always)]
     pub(crate) fn set_tag(self, position: usize, tag: u8) {
         let (index, shift) = (1 + position / 8, position % 8 * 8);
         let word = self.load(index) & !(0xff << shift);
-        self.0[index].store(word | (u64::from(tag) << shift), Ordering::Relaxed);
+        self.words[index].store(word | (u64::from(tag) << shift), Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -183,7 +207,7 @@ impl<'a> Bucket<'a> {
 
     /// Empties everything but the control word.
     pub(crate) fn wipe(self) {
-        for word in &self.0[1..] {
+        for word in &self.words[1..] {
             word.store(0, Ordering::Relaxed);
         }
     }

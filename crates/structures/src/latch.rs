@@ -16,7 +16,7 @@ use crate::record::{Encoding, Header, Plan, VALUE_INLINE_MAX, Value, int_bytes, 
 use crate::spin::Pause;
 use crate::table::{Entry, Table, links_needed, used_positions};
 use crate::view::View;
-use crate::words::{Words, blob_into_word, blob_take};
+use crate::words::{Words, blob_into_word, blob_take, newest, publish};
 use base::Blob;
 use env::sync::atomic::{Ordering, fence};
 use std::sync::Arc;
@@ -98,7 +98,8 @@ impl KeyMap {
         let mut looks = 0;
         loop {
             let (index, head) = table.home(hash)?;
-            let word = head.control().load(Ordering::Relaxed);
+            let head = head.owned();
+            let word = newest(head.control());
             let is_free = word & control::LATCH == 0;
             if is_free && control::is_home(word, index, hash) {
                 let latched = word | control::LATCH;
@@ -167,7 +168,7 @@ impl<'a> Latch<'a> {
                 }
             }
             bucket = self.map.linked(bucket, word)?;
-            word = bucket.control().load(Ordering::Relaxed);
+            word = newest(bucket.control());
         }
     }
 
@@ -496,7 +497,7 @@ impl<'a> Latch<'a> {
                 return;
             };
             bucket = next;
-            word = bucket.control().load(Ordering::Relaxed);
+            word = newest(bucket.control());
         }
     }
 
@@ -526,7 +527,7 @@ impl<'a> Latch<'a> {
         if bucket.is(self.head) {
             self.word
         } else {
-            bucket.control().load(Ordering::Relaxed)
+            newest(bucket.control())
         }
     }
 
@@ -557,7 +558,7 @@ impl<'a> Latch<'a> {
                 break;
             };
             bucket = next;
-            word = bucket.control().load(Ordering::Relaxed);
+            word = newest(bucket.control());
         }
         // The last bucket is full: its last entry makes room for the link.
         let (number, next) = self.map.overflow.take()?;
@@ -660,7 +661,7 @@ impl Drop for Latch<'_> {
         } else {
             self.word
         };
-        self.head.control().store(word, Ordering::Release);
+        publish(self.head.control(), word);
     }
 }
 

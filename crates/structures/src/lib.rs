@@ -32,11 +32,11 @@ mod view;
 #[expect(unsafe_code, reason = "record memory is read while it may be written")]
 mod words;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod keymap_model;
-#[cfg(all(test, loom))]
+#[cfg(test)]
 mod loom_model;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod stress;
 
 pub use keymap::{Config, KeyMap};

@@ -58,7 +58,7 @@ impl Overflow {
         let mut state = self.state.lock();
         let number = if state.free != 0 {
             let number = state.free;
-            let bucket = self.bucket(number).ok_or(OutOfMemory)?;
+            let bucket = self.bucket(number).ok_or(OutOfMemory)?.owned();
             state.free = bucket.reference(0);
             number
         } else if state.fresh < self.buckets {
@@ -71,7 +71,7 @@ impl Overflow {
         drop(state);
         // As for slots: see `Arena::alloc`.
         fence(Ordering::Release);
-        let bucket = self.bucket(number).ok_or(OutOfMemory)?;
+        let bucket = self.bucket(number).ok_or(OutOfMemory)?.owned();
         bucket.control().store(0, Ordering::Relaxed);
         bucket.wipe();
         Ok((number, bucket))
@@ -79,7 +79,10 @@ impl Overflow {
 
     /// Gives a bucket back. The caller has latched the chain it was in.
     pub(crate) fn give(&self, number: u32) {
-        let bucket = self.bucket(number).expect("the number of a bucket in use");
+        let bucket = self
+            .bucket(number)
+            .expect("the number of a bucket in use")
+            .owned();
         let mut state = self.state.lock();
         bucket.set_reference(0, state.free);
         state.free = number;

@@ -87,7 +87,7 @@ impl Pause {
     #[inline]
     pub(crate) fn wait(&mut self) {
         self.rounds += 1;
-        if cfg!(loom) || self.rounds % 128 == 0 {
+        if cfg!(loom) || self.rounds.is_multiple_of(128) {
             env::thread::yield_now();
         } else {
             env::sync::hint::spin_loop();

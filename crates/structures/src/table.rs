@@ -17,6 +17,7 @@ use crate::keymap::KeyMap;
 use crate::latch::Latch;
 use crate::spin::SpinLock;
 use crate::sys::{HUGE_PAGE_BYTES, Region};
+use crate::words::{newest, publish};
 use env::sync::CachePadded;
 use env::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -83,7 +84,7 @@ pub(crate) struct Entry {
 /// The bucket of a hash among `buckets`.
 #[inline(always)]
 pub(crate) fn home_index(hash: u64, buckets: u64) -> u64 {
-    let top = 1u64 << (63 - buckets.leading_zeros());
+    let top = 1u64 << buckets.ilog2();
     let index = hash & (2 * top - 1);
     if index >= buckets { index ^ top } else { index }
 }
@@ -223,7 +224,7 @@ impl KeyMap {
 
     /// Adds a bucket. False if the reservation is used up or the bucket to split is busy.
     pub(crate) fn split(&self, table: &Table, maintenance: &mut Maintenance) -> bool {
-        let buckets = table.buckets();
+        let buckets = newest(&table.geometry.buckets);
         if buckets == 0 || buckets >= self.buckets_max() {
             return false;
         }
@@ -251,7 +252,7 @@ impl KeyMap {
             !leaves
         });
         // Two parts never need more overflow buckets than the whole did.
-        let target = table.bucket(buckets);
+        let target = table.bucket(buckets).owned();
         let marks = latch.word() & control::MARKS;
         let bits = self.write_chain(target, &scratch.leave, &mut scratch.links);
         let born = maintenance.birth(buckets, depth + 1) | marks | bits;
@@ -263,14 +264,14 @@ impl KeyMap {
         maintenance.scratch = scratch;
         // Order: the new bucket, then the way to it, then (by dropping the latch) the old bucket, so
         // that a key is never in neither for one who checks depths.
-        target.control().store(born, Ordering::Release);
+        publish(target.control(), born);
         table.geometry.buckets.store(buckets + 1, Ordering::Release);
         true
     }
 
     /// Removes the last bucket. False if it or its counterpart is busy, or memory is out.
     pub(crate) fn merge(&self, table: &Table, maintenance: &mut Maintenance) -> bool {
-        let buckets = table.buckets();
+        let buckets = newest(&table.geometry.buckets);
         if buckets <= BUCKETS_MIN {
             return false;
         }
@@ -353,7 +354,8 @@ impl KeyMap {
             }
             let number = links.pop().expect("the caller brings as many as needed");
             bucket.set_reference(ENTRIES - 1, number);
-            bucket = self.overflow.bucket(number).expect("a number of the pool");
+            let next = self.overflow.bucket(number).expect("a number of the pool");
+            bucket = next.owned();
             rest = after;
         }
     }

@@ -53,7 +53,6 @@ impl<'a> View<'a> {
         })
     }
 
-    #[expect(clippy::unused_self, reason = "collections will differ")]
     pub fn kind(&self) -> Kind {
         Kind::String
     }

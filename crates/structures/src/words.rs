@@ -9,11 +9,35 @@ use env::sync::atomic::{AtomicU64, Ordering};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+/// Stores a control word, with release.
+#[inline(always)]
+pub(crate) fn publish(word: &AtomicU64, value: u64) {
+    if cfg!(loom) {
+        // In its place in loom's order of the read-modify-writes of those who want the latch.
+        word.swap(value, Ordering::Release);
+    } else {
+        word.store(value, Ordering::Release);
+    }
+}
+
 /// The words of one record, and of whatever lies behind it.
 #[derive(Clone, Copy)]
 pub(crate) struct Words<'a> {
     first: *const AtomicU64,
+    /// Loads come from the record's owner; see `loom_model`.
+    #[cfg(loom)]
+    is_owned: bool,
     owner: PhantomData<&'a AtomicU64>,
+}
+
+/// Loads a word whose last value is known to be visible, relaxed.
+#[inline(always)]
+pub(crate) fn newest(word: &AtomicU64) -> u64 {
+    if cfg!(loom) {
+        word.fetch_add(0, Ordering::Relaxed)
+    } else {
+        word.load(Ordering::Relaxed)
+    }
 }
 
 /// Words that can be loaded from the start of any record, garbage lengths included.
@@ -27,7 +51,19 @@ impl<'a> Words<'a> {
     pub(crate) unsafe fn new(first: *const AtomicU64) -> Self {
         Self {
             first,
+            #[cfg(loom)]
+            is_owned: true,
             owner: PhantomData,
+        }
+    }
+
+    /// The same for a reader that does not own the record.
+    #[inline(always)]
+    pub(crate) fn shared(self) -> Self {
+        Self {
+            #[cfg(loom)]
+            is_owned: false,
+            ..self
         }
     }
 
@@ -42,6 +78,10 @@ impl<'a> Words<'a> {
 
     #[inline(always)]
     pub(crate) fn load(self, index: usize) -> u64 {
+        #[cfg(loom)]
+        if self.is_owned {
+            return newest(self.word(index));
+        }
         self.word(index).load(Ordering::Relaxed)
     }
 
@@ -85,7 +125,7 @@ impl<'a> Words<'a> {
         target.reserve(words * 8);
         let start = target.len();
         let (index, shift) = (offset / 8, offset % 8 * 8);
-        let output = target.spare_capacity_mut().as_mut_ptr().cast::<u64>();
+        let output = target.spare_capacity_mut().as_mut_ptr();
         let mut low = if words == 0 { 0 } else { self.load(index) };
         for step in 0..words {
             let word = if shift == 0 {
@@ -96,8 +136,14 @@ impl<'a> Words<'a> {
                 low = high;
                 word
             };
-            // SAFETY: `words * 8` bytes of spare capacity were reserved, and `step < words`.
-            unsafe { output.add(step).write_unaligned(word) };
+            // SAFETY: `words * 8` bytes of spare capacity were reserved, and `step < words`; the array
+            // has the alignment of a byte.
+            unsafe {
+                output
+                    .add(step * 8)
+                    .cast::<[u8; 8]>()
+                    .write(word.to_le_bytes());
+            }
         }
         // SAFETY: `len` bytes, at most `words * 8`, were initialized just above.
         unsafe { target.set_len(start + len) };

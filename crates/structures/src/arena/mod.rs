@@ -255,8 +255,7 @@ impl Arena {
             let mut state = self.state.lock();
             let blocks = (HUGE_PAGE_BYTES / BLOCK_BYTES) as u32;
             let first = (state.collapsed / BLOCK_BYTES) as u32;
-            // One stretch behind the frontier, whose last runs are still being filled.
-            if first + 2 * blocks > state.pages.frontier() {
+            if first + blocks > state.pages.frontier() {
                 return false;
             }
             let is_full = (first..first + blocks).all(|block| state.block_is_touched(block));
