@@ -180,6 +180,11 @@ fn measure_cells(args: &CompareArgs, candidates: &[Candidate]) -> Result<Vec<Cel
 
 fn round(plan: &Plan, name: &str) -> Result<Round, String> {
     let measured = plan.run().map_err(|error| format!("{name}: {error}"))?;
+    if measured.replies() == 0 {
+        return Err(format!(
+            "{name}: no reply in the measured time; is the machine overloaded?"
+        ));
+    }
     if measured.errors() + measured.nulls() > 0 {
         // A miss is cheaper than a hit, an error cheaper still: such a figure means nothing.
         return Err(format!(
