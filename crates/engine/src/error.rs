@@ -72,6 +72,13 @@ pub enum Error {
     Retry,
 }
 
+/// What a client sent, at most `bytes_max` of it, for quoting in an error: up to the first zero byte,
+/// and what is not UTF-8 replaced.
+pub fn quoted(sent: &[u8], bytes_max: usize) -> String {
+    let sent = sent.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(&sent[..sent.len().min(bytes_max)]).into_owned()
+}
+
 impl Error {
     /// A fixed text, code included.
     pub const fn text(text: &'static str) -> Error {

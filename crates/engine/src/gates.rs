@@ -51,18 +51,13 @@ fn exists(
         return Ok(id);
     }
     server.registry.find_child(id, &args[1]).ok_or_else(|| {
-        let given = String::from_utf8_lossy(&args[1])
-            .chars()
-            .take(128)
-            .collect();
+        let given = crate::error::quoted(&args[1], QUOTED_BYTES_MAX);
         (Error::UnknownSubcommand(entry.command.name, given), None)
     })
 }
 
 fn unknown(args: Args<'_>) -> Error {
-    let short = |bytes: &[u8], max: usize| {
-        String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
-    };
+    let short = crate::error::quoted;
     let mut text = format!(
         "'{}', with args beginning with: ",
         short(&args[0], QUOTED_BYTES_MAX)

@@ -148,8 +148,9 @@ fn client_list(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     } else if args.len() > 3 && args[2].eq_ignore_ascii_case(b"ID") {
         let mut chosen = Vec::new();
         for id in args.skip(3).iter() {
-            let id = parse_i64(id).filter(|id| *id > 0);
-            chosen.push(id.ok_or(Error::text("ERR Invalid client ID"))? as u64);
+            let id = parse_i64(id).ok_or(Error::text("ERR Invalid client ID"))?;
+            // Nobody has a number below 1.
+            chosen.extend(u64::try_from(id));
         }
         ids = Some(chosen);
     } else if args.len() != 2 {

@@ -78,7 +78,7 @@ fn hello(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     }
     if !cx.session.authenticated {
         return Err(Error::text(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
     }
     if let Some(name) = name {

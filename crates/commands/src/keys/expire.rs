@@ -1,6 +1,7 @@
 //! EXPIRE and its relatives: setting when a key ends.
 
 use base::number::parse_i64;
+use engine::error::quoted;
 use engine::{
     Arg, ArgKind, Args, Categories, Command, Cx, Error, Flags, Group, KeyFlags, KeySpec, Outcome,
 };
@@ -141,8 +142,7 @@ impl Conditions {
                 b"GT" => &mut conditions.later,
                 b"LT" => &mut conditions.earlier,
                 _ => {
-                    let word = String::from_utf8_lossy(word).into_owned();
-                    return Err(Error::UnsupportedOption(word));
+                    return Err(Error::UnsupportedOption(quoted(word, usize::MAX)));
                 }
             };
             *condition = true;

@@ -102,7 +102,7 @@ fn command_info(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     for name in args.skip(2).iter() {
         match cx.server.registry.find_full(name) {
             Some(id) => describe(cx, id),
-            None => cx.reply.null_array(),
+            None => cx.reply.null(),
         }
     }
     Ok(())
@@ -279,7 +279,7 @@ fn command_list(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
         }
         _ => return Err(Error::Syntax),
     };
-    cx.reply.set(names.len());
+    cx.reply.array(names.len());
     for name in names {
         cx.reply.bulk(name.as_bytes());
     }

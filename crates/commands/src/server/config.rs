@@ -1,6 +1,7 @@
 //! CONFIG.
 
 use crate::help::help;
+use base::glob::{Case, matches};
 use engine::{Arg, ArgKind, Args, Command, Cx, Error, Flags, Group, Outcome};
 
 const FLAGS: Flags =
@@ -53,7 +54,12 @@ fn config_get(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     let found = cx.server.config.get_matching(&patterns);
     cx.reply.map(found.len());
     for (name, value) in found {
-        cx.reply.bulk(name.as_bytes());
+        // A name asked for literally is answered as it was written.
+        let written = patterns
+            .iter()
+            .find(|pattern| matches(pattern, name.as_bytes(), Case::Insensitive))
+            .filter(|pattern| pattern.eq_ignore_ascii_case(name.as_bytes()));
+        cx.reply.bulk(written.map_or(name.as_bytes(), |written| written));
         cx.reply.bulk(value.as_bytes());
     }
     Ok(())

@@ -47,7 +47,12 @@ fn slowlog_get(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
                 count => count as usize,
             }
         }
-        _ => return Err(Error::Arity("slowlog|get".into())),
+        _ => {
+            return Err(Error::owned(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{}'. Try SLOWLOG HELP.",
+                String::from_utf8_lossy(&args[1])
+            )));
+        }
     };
     let entries = cx.server.slowlog.latest(count);
     cx.reply.array(entries.len());
