@@ -10,8 +10,9 @@ pub(crate) fn help(cx: &mut Cx<'_>) {
     let container = entry.parent.map_or(cx.command, |parent| parent);
     let container = cx.server.registry.entry(container);
     let name = container.command.name;
-    let mut lines =
-        vec![format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")];
+    let mut lines = vec![format!(
+        "{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    )];
     for child in &container.children {
         let child = cx.server.registry.entry(*child).command;
         if child.name == "HELP" {

@@ -20,5 +20,9 @@ use engine::Command;
 pub const REDIS_VERSION: &str = "7.0.15";
 
 /// All tables, in the order of the COMMAND reply.
-pub static TABLES: &[&[&Command]] =
-    &[string::COMMANDS, keys::COMMANDS, connection::COMMANDS, server::COMMANDS];
+pub static TABLES: &[&[&Command]] = &[
+    string::COMMANDS,
+    keys::COMMANDS,
+    connection::COMMANDS,
+    server::COMMANDS,
+];

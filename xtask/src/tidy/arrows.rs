@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("structures", &["base", "env"]),
     ("store", &["base", "env", "structures"]),
     ("engine", &["base", "env", "resp", "store"]),
-    ("commands", &["base", "resp", "store", "engine"]),
+    ("commands", &["base", "env", "resp", "store", "engine"]),
     ("net", &["base", "env"]),
     (
         "server",

@@ -20,7 +20,9 @@ pub(super) static AUTH: Command = Command {
     categories: Categories::CONNECTION,
     history: &[("6.0.0", "Takes a user name as well.")],
     args: &[
-        Arg::new("username", ArgKind::String).optional().since("6.0.0"),
+        Arg::new("username", ArgKind::String)
+            .optional()
+            .since("6.0.0"),
         Arg::new("password", ArgKind::String),
     ],
     handler: auth,
@@ -50,8 +52,8 @@ fn auth(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
 /// Authenticates the connection as `user`; there is only the default user.
 pub(super) fn authenticate(cx: &mut Cx<'_>, user: &[u8], password: &[u8]) -> Outcome {
     let expected = cx.server.config.requirepass();
-    let known = user == b"default"
-        && (expected.is_empty() || same_secret(expected.as_bytes(), password));
+    let known =
+        user == b"default" && (expected.is_empty() || same_secret(expected.as_bytes(), password));
     if !known {
         bump(&cx.stats.auth_denied, 1);
         return Err(Error::WrongPass);

@@ -9,8 +9,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const PLAIN: Flags = Flags::NO_SCRIPT.or(Flags::LOADING).or(Flags::STALE);
 const ADMIN: Flags = PLAIN.or(Flags::ADMIN);
-const BASE: Command =
-    Command { group: Group::Connection, categories: Categories::CONNECTION, ..Command::BASE };
+const BASE: Command = Command {
+    group: Group::Connection,
+    categories: Categories::CONNECTION,
+    ..Command::BASE
+};
 
 pub(super) static CLIENT: Command = Command {
     name: "CLIENT",
@@ -80,7 +83,9 @@ static CLIENT_INFO: Command = Command {
 fn client_info(cx: &mut Cx<'_>, _args: Args<'_>) -> Outcome {
     cx.client.last_command.store(cx.command.0, Relaxed);
     cx.client.db.store(cx.session.db as u32, Relaxed);
-    cx.client.resp.store(cx.session.version.number().into(), Relaxed);
+    cx.client
+        .resp
+        .store(cx.session.version.number().into(), Relaxed);
     let line = line(cx, cx.client) + "\n";
     cx.reply.verbatim("txt", line.as_bytes());
     Ok(())
@@ -91,7 +96,11 @@ fn line(cx: &Cx<'_>, client: &engine::clients::Client) -> String {
         if id == u16::MAX {
             "NULL".to_owned()
         } else {
-            cx.server.registry.entry(engine::registry::CommandId(id)).full_name.clone()
+            cx.server
+                .registry
+                .entry(engine::registry::CommandId(id))
+                .full_name
+                .clone()
         }
     })
 }
@@ -157,7 +166,10 @@ fn client_list(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
         return Err(Error::Syntax);
     }
     let clients = match ids {
-        Some(ids) => ids.iter().filter_map(|id| cx.server.clients.get(*id)).collect(),
+        Some(ids) => ids
+            .iter()
+            .filter_map(|id| cx.server.clients.get(*id))
+            .collect(),
         None if nobody => Vec::new(),
         None => cx.server.clients.all(),
     };
@@ -191,7 +203,10 @@ pub(super) fn client_type(name: &[u8]) -> Result<ClientType, Error> {
             return Ok(kind);
         }
     }
-    Err(Error::owned(format!("ERR Unknown client type '{}'", String::from_utf8_lossy(name))))
+    Err(Error::owned(format!(
+        "ERR Unknown client type '{}'",
+        String::from_utf8_lossy(name)
+    )))
 }
 
 static CLIENT_GETNAME: Command = Command {
@@ -284,7 +299,11 @@ static CLIENT_REPLY: Command = Command {
     flags: PLAIN,
     args: &[Arg::one_of(
         "on_off_skip",
-        &[Arg::word("on", "ON"), Arg::word("off", "OFF"), Arg::word("skip", "SKIP")],
+        &[
+            Arg::word("on", "ON"),
+            Arg::word("off", "OFF"),
+            Arg::word("skip", "SKIP"),
+        ],
     )],
     handler: client_reply,
     ..BASE
@@ -308,8 +327,10 @@ fn client_reply(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-const ON_OFF: &[Arg] =
-    &[Arg::one_of("enabled", &[Arg::word("on", "ON"), Arg::word("off", "OFF")])];
+const ON_OFF: &[Arg] = &[Arg::one_of(
+    "enabled",
+    &[Arg::word("on", "ON"), Arg::word("off", "OFF")],
+)];
 
 fn on_off(text: &[u8]) -> Result<bool, Error> {
     match () {

@@ -12,7 +12,10 @@ pub(super) static CLIENT_KILL: Command = Command {
     summary: "Closes connections.",
     complexity: "O(N) where N is the number of client connections",
     arity: -3,
-    flags: Flags::ADMIN.or(Flags::NO_SCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    flags: Flags::ADMIN
+        .or(Flags::NO_SCRIPT)
+        .or(Flags::LOADING)
+        .or(Flags::STALE),
     categories: Categories::CONNECTION,
     history: &[
         ("2.8.12", "Filters."),
@@ -28,7 +31,10 @@ pub(super) static CLIENT_KILL: Command = Command {
             Arg::one_of(
                 "new-format",
                 &[
-                    Arg::new("client-id", ArgKind::Integer).token("ID").optional().since("2.8.12"),
+                    Arg::new("client-id", ArgKind::Integer)
+                        .token("ID")
+                        .optional()
+                        .since("2.8.12"),
                     Arg::one_of(
                         "client-type",
                         &[
@@ -42,13 +48,23 @@ pub(super) static CLIENT_KILL: Command = Command {
                     .token("TYPE")
                     .optional()
                     .since("2.8.12"),
-                    Arg::new("username", ArgKind::String).token("USER").optional(),
-                    Arg::new("ip:port", ArgKind::String).token("ADDR").optional(),
-                    Arg::new("ip:port", ArgKind::String).token("LADDR").optional().since("6.2.0"),
+                    Arg::new("username", ArgKind::String)
+                        .token("USER")
+                        .optional(),
+                    Arg::new("ip:port", ArgKind::String)
+                        .token("ADDR")
+                        .optional(),
+                    Arg::new("ip:port", ArgKind::String)
+                        .token("LADDR")
+                        .optional()
+                        .since("6.2.0"),
                     Arg::one_of("skipme", &[Arg::word("yes", "YES"), Arg::word("no", "NO")])
                         .token("SKIPME")
                         .optional(),
-                    Arg::new("maxage", ArgKind::Integer).token("MAXAGE").optional().since("7.4.0"),
+                    Arg::new("maxage", ArgKind::Integer)
+                        .token("MAXAGE")
+                        .optional()
+                        .since("7.4.0"),
                 ],
             )
             .multiple(),
@@ -76,14 +92,21 @@ impl Filter<'_> {
             && self.kind.is_none_or(|kind| kind == ClientType::Normal)
             && self.user.is_none_or(|user| user == b"default")
             && self.addr.is_none_or(|addr| addr == client.addr.as_bytes())
-            && self.laddr.is_none_or(|addr| addr == client.laddr.as_bytes())
-            && self.max_age_s.is_none_or(|age| (now_ms - client.created_ms) / 1000 >= age)
+            && self
+                .laddr
+                .is_none_or(|addr| addr == client.laddr.as_bytes())
+            && self
+                .max_age_s
+                .is_none_or(|age| (now_ms - client.created_ms) / 1000 >= age)
     }
 }
 
 fn client_kill(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 3 {
-        let filter = Filter { addr: Some(args.at(2)), ..Filter::default() };
+        let filter = Filter {
+            addr: Some(args.at(2)),
+            ..Filter::default()
+        };
         return if kill(cx, &filter, false) == 0 {
             Err(Error::text("ERR No such client"))
         } else {

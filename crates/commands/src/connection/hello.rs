@@ -70,7 +70,9 @@ fn hello(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
             at += 2;
         } else {
             let option = String::from_utf8_lossy(option);
-            return Err(Error::owned(format!("ERR Syntax error in HELLO option '{option}'")));
+            return Err(Error::owned(format!(
+                "ERR Syntax error in HELLO option '{option}'"
+            )));
         }
     }
     if let Some((user, password)) = credentials {

@@ -49,8 +49,12 @@ fn reset(cx: &mut Cx<'_>, _args: Args<'_>) -> Outcome {
     cx.session.reply_mode = ReplyMode::On;
     cx.session.authenticated = cx.server.config.requirepass().is_empty();
     cx.client.labels.lock().name.clear();
-    cx.client.no_evict.store(false, std::sync::atomic::Ordering::Relaxed);
-    cx.client.no_touch.store(false, std::sync::atomic::Ordering::Relaxed);
+    cx.client
+        .no_evict
+        .store(false, std::sync::atomic::Ordering::Relaxed);
+    cx.client
+        .no_touch
+        .store(false, std::sync::atomic::Ordering::Relaxed);
     cx.reply.set_version(Version::Resp2);
     cx.reply.simple("RESET");
     Ok(())

@@ -88,7 +88,9 @@ static COMMAND_INFO: Command = Command {
     categories: CONNECTION,
     tips: &["nondeterministic_output_order"],
     history: &[("7.0.0", "Without names it describes all commands.")],
-    args: &[Arg::new("command-name", ArgKind::String).optional().multiple()],
+    args: &[Arg::new("command-name", ArgKind::String)
+        .optional()
+        .multiple()],
     handler: command_info,
     ..Command::BASE
 }
@@ -151,8 +153,12 @@ fn flag_names(
     entry: &Entry,
 ) -> Vec<&'static str> {
     let hidden = ["sentinel", "only_sentinel"];
-    let mut names: Vec<_> =
-        entry.command.flags.names().filter(|name| !hidden.contains(name)).collect();
+    let mut names: Vec<_> = entry
+        .command
+        .flags
+        .names()
+        .filter(|name| !hidden.contains(name))
+        .collect();
     if registry.movable_keys(id) && !names.contains(&"movablekeys") {
         names.push("movablekeys");
     }
@@ -162,11 +168,17 @@ fn flag_names(
 /// First key, last key and step, as clients before key specifications read them.
 fn legacy_range(command: &Command) -> (i64, i64, i64) {
     let ranges: Vec<_> = command.keys.iter().filter(|spec| !spec.counted).collect();
-    let Some(first) = ranges.iter().map(|spec| spec.first).min() else { return (0, 0, 0) };
+    let Some(first) = ranges.iter().map(|spec| spec.first).min() else {
+        return (0, 0, 0);
+    };
     let ends: Vec<i64> = ranges
         .iter()
         .map(|spec| {
-            if spec.last < 0 { i64::from(spec.last) } else { spec.first as i64 + i64::from(spec.last) }
+            if spec.last < 0 {
+                i64::from(spec.last)
+            } else {
+                spec.first as i64 + i64::from(spec.last)
+            }
         })
         .collect();
     let last = match ends.iter().filter(|end| **end < 0).max() {
@@ -253,7 +265,11 @@ fn command_list(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     let all = || registry.ids().map(|id| registry.entry(id));
     let named = |entry: &Entry| entry.full_name.clone();
     let names: Vec<String> = match args.len() {
-        2 => registry.top_level().iter().map(|id| named(registry.entry(*id))).collect(),
+        2 => registry
+            .top_level()
+            .iter()
+            .map(|id| named(registry.entry(*id)))
+            .collect(),
         5 if args[2].eq_ignore_ascii_case(b"FILTERBY") => {
             let value = &args[4];
             match args[3].to_ascii_uppercase().as_slice() {
@@ -324,13 +340,17 @@ static COMMAND_GETKEYSANDFLAGS: Command = Command {
 fn getkeys(cx: &mut Cx<'_>, args: Args<'_>, with_flags: bool) -> Outcome {
     let line = args.skip(2);
     let registry = &cx.server.registry;
-    let id = registry.resolve(line).map_err(|_| Error::text("ERR Invalid command specified"))?;
+    let id = registry
+        .resolve(line)
+        .map_err(|_| Error::text("ERR Invalid command specified"))?;
     let command = registry.entry(id).command;
     if command.keys.is_empty() {
         return Err(Error::text("ERR The command has no key arguments"));
     }
     if !command.arity_allows(line.len()) {
-        return Err(Error::text("ERR Invalid number of arguments specified for command"));
+        return Err(Error::text(
+            "ERR Invalid number of arguments specified for command",
+        ));
     }
     let mut keys: Vec<(&[u8], KeyFlags)> = Vec::new();
     for spec in command.keys {
@@ -346,7 +366,10 @@ fn getkeys(cx: &mut Cx<'_>, args: Args<'_>, with_flags: bool) -> Outcome {
         }
         cx.reply.array(2);
         cx.reply.bulk(key);
-        let names: Vec<_> = flags.names().filter(|name| *name != "variable_flags").collect();
+        let names: Vec<_> = flags
+            .names()
+            .filter(|name| *name != "variable_flags")
+            .collect();
         cx.reply.set(names.len());
         for name in names {
             cx.reply.simple(name);
@@ -360,7 +383,10 @@ fn actual_flags(command: &Command, declared: KeyFlags, line: Args<'_>) -> KeyFla
     if !declared.has(KeyFlags::VARIABLE_FLAGS) {
         return declared;
     }
-    let reads = line.skip(3).iter().any(|arg| arg.eq_ignore_ascii_case(b"GET"));
+    let reads = line
+        .skip(3)
+        .iter()
+        .any(|arg| arg.eq_ignore_ascii_case(b"GET"));
     match command.name {
         "SET" if !reads => KeyFlags::OW.or(KeyFlags::UPDATE),
         _ => declared,

@@ -1,9 +1,7 @@
 //! COMMAND DOCS.
 
 use engine::registry::CommandId;
-use engine::{
-    Arg, ArgKind, Args, Categories, Command, Cx, Flags, Group, Outcome,
-};
+use engine::{Arg, ArgKind, Args, Categories, Command, Cx, Flags, Group, Outcome};
 
 pub(super) static COMMAND_DOCS: Command = Command {
     name: "DOCS",
@@ -15,7 +13,9 @@ pub(super) static COMMAND_DOCS: Command = Command {
     flags: Flags::LOADING.or(Flags::STALE),
     categories: Categories::CONNECTION,
     tips: &["nondeterministic_output_order"],
-    args: &[Arg::new("command-name", ArgKind::String).optional().multiple()],
+    args: &[Arg::new("command-name", ArgKind::String)
+        .optional()
+        .multiple()],
     handler: command_docs,
     ..Command::BASE
 }
@@ -26,7 +26,10 @@ fn command_docs(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     let ids: Vec<CommandId> = if args.len() == 2 {
         registry.top_level().to_vec()
     } else {
-        args.skip(2).iter().filter_map(|name| registry.find_full(name)).collect()
+        args.skip(2)
+            .iter()
+            .filter_map(|name| registry.find_full(name))
+            .collect()
     };
     cx.reply.map(ids.len());
     for id in ids {

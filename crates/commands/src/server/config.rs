@@ -1,11 +1,12 @@
 //! CONFIG.
 
 use crate::help::help;
-use base::glob::{Case, matches};
 use engine::{Arg, ArgKind, Args, Command, Cx, Error, Flags, Group, Outcome};
 
-const FLAGS: Flags =
-    Flags::ADMIN.or(Flags::NO_SCRIPT).or(Flags::LOADING).or(Flags::STALE);
+const FLAGS: Flags = Flags::ADMIN
+    .or(Flags::NO_SCRIPT)
+    .or(Flags::LOADING)
+    .or(Flags::STALE);
 
 pub(super) static CONFIG: Command = Command {
     name: "CONFIG",
@@ -14,7 +15,13 @@ pub(super) static CONFIG: Command = Command {
     summary: "Commands about the configuration.",
     complexity: "Depends on subcommand.",
     arity: -2,
-    subcommands: &[&CONFIG_GET, &CONFIG_HELP, &CONFIG_RESETSTAT, &CONFIG_REWRITE, &CONFIG_SET],
+    subcommands: &[
+        &CONFIG_GET,
+        &CONFIG_HELP,
+        &CONFIG_RESETSTAT,
+        &CONFIG_REWRITE,
+        &CONFIG_SET,
+    ],
     ..Command::BASE
 }
 .checked();
@@ -54,12 +61,7 @@ fn config_get(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     let found = cx.server.config.get_matching(&patterns);
     cx.reply.map(found.len());
     for (name, value) in found {
-        // A name asked for literally is answered as it was written.
-        let written = patterns
-            .iter()
-            .find(|pattern| matches(pattern, name.as_bytes(), Case::Insensitive))
-            .filter(|pattern| pattern.eq_ignore_ascii_case(name.as_bytes()));
-        cx.reply.bulk(written.map_or(name.as_bytes(), |written| written));
+        cx.reply.bulk(name.as_bytes());
         cx.reply.bulk(value.as_bytes());
     }
     Ok(())
@@ -77,7 +79,10 @@ static CONFIG_SET: Command = Command {
     history: &[("7.0.0", "Sets several at once.")],
     args: &[Arg::block(
         "parameter_value",
-        &[Arg::new("parameter", ArgKind::String), Arg::new("value", ArgKind::String)],
+        &[
+            Arg::new("parameter", ArgKind::String),
+            Arg::new("value", ArgKind::String),
+        ],
     )
     .multiple()],
     handler: config_set,
@@ -86,12 +91,15 @@ static CONFIG_SET: Command = Command {
 .checked();
 
 fn config_set(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
-    if args.len() % 2 != 0 {
+    if !args.len().is_multiple_of(2) {
         return Err(Error::Syntax);
     }
     let all: Vec<&[u8]> = args.skip(2).iter().collect();
     let pairs: Vec<(&[u8], &[u8])> = all.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    cx.server.config.set_many(&pairs, cx.session.local).map_err(|text| Error::owned(format!("ERR {text}")))?;
+    cx.server
+        .config
+        .set_many(&pairs, cx.session.local)
+        .map_err(|text| Error::owned(format!("ERR {text}")))?;
     cx.reply.ok();
     Ok(())
 }
@@ -127,7 +135,9 @@ static CONFIG_REWRITE: Command = Command {
 fn config_rewrite(cx: &mut Cx<'_>, _args: Args<'_>) -> Outcome {
     let path = cx.server.host().config_file();
     if path.is_empty() {
-        return Err(Error::text("ERR The server is running without a config file"));
+        return Err(Error::text(
+            "ERR The server is running without a config file",
+        ));
     }
     cx.server
         .config

@@ -12,10 +12,15 @@ pub(super) static DEBUG: Command = Command {
     summary: "Looks inside the server, for tests and repair.",
     complexity: "Depends on subcommand.",
     arity: -2,
-    flags: Flags::ADMIN.or(Flags::NO_SCRIPT).or(Flags::LOADING).or(Flags::STALE),
+    flags: Flags::ADMIN
+        .or(Flags::NO_SCRIPT)
+        .or(Flags::LOADING)
+        .or(Flags::STALE),
     key_finder: Some(keys),
     slow: Some(|_, args| {
-        ["SLEEP", "POPULATE", "DIGEST"].iter().any(|name| is(args.at(1), name))
+        ["SLEEP", "POPULATE", "DIGEST"]
+            .iter()
+            .any(|name| is(args.at(1), name))
     }),
     handler: debug,
     ..Command::BASE
@@ -24,18 +29,30 @@ pub(super) static DEBUG: Command = Command {
 
 /// Subcommands with what HELP says of them.
 const HELP: &[(&str, &str)] = &[
-    ("DIGEST", "Answers with a hex number that depends on all keys and values."),
-    ("DIGEST-VALUE <key> [<key> ...]", "The same for the values of the given keys."),
+    (
+        "DIGEST",
+        "Answers with a hex number that depends on all keys and values.",
+    ),
+    (
+        "DIGEST-VALUE <key> [<key> ...]",
+        "The same for the values of the given keys.",
+    ),
     ("ERROR <string>", "Answers with this error."),
     ("HTSTATS <dbid>", "Describes the tables of a database."),
     ("LOG <message>", "Writes a line to the server's log."),
     ("OBJECT <key>", "Describes how a key is stored."),
-    ("POPULATE <count> [<prefix>] [<size>]", "Creates string keys that are not there yet."),
+    (
+        "POPULATE <count> [<prefix>] [<size>]",
+        "Creates string keys that are not there yet.",
+    ),
     (
         "PROTOCOL <type>",
         "Answers with a value of this type: string, integer, double, bignum, null, array, set, map, attrib, push, verbatim, true, false.",
     ),
-    ("SET-ACTIVE-EXPIRE <0|1>", "Turns the sweep for expired keys off and on."),
+    (
+        "SET-ACTIVE-EXPIRE <0|1>",
+        "Turns the sweep for expired keys off and on.",
+    ),
     ("SLEEP <seconds>", "Keeps this client waiting; nobody else."),
 ];
 
@@ -80,7 +97,10 @@ fn debug(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
         (b"DIGEST-VALUE", 3..) => return digest_values(cx, args),
         (b"HTSTATS", 3) => return htstats(cx, args),
         _ => {
-            let given = String::from_utf8_lossy(&args[1]).chars().take(128).collect::<String>();
+            let given = String::from_utf8_lossy(&args[1])
+                .chars()
+                .take(128)
+                .collect::<String>();
             return Err(Error::owned(format!(
                 "ERR unknown subcommand or wrong number of arguments for '{given}'. Try DEBUG HELP."
             )));
@@ -91,7 +111,8 @@ fn debug(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
 
 fn help(cx: &mut Cx<'_>) {
     cx.reply.array(3 + 2 * HELP.len());
-    cx.reply.simple("DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    cx.reply
+        .simple("DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
     for (grammar, text) in HELP {
         cx.reply.simple(grammar);
         cx.reply.simple(&format!("    {text}"));
@@ -103,7 +124,10 @@ fn help(cx: &mut Cx<'_>) {
 fn sleep(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     let seconds = parse_f64(&args[2]).unwrap_or(0.0).clamp(0.0, 1e9);
     let end_ns = env::clock::monotonic_ns() + (seconds * 1e9) as u64;
-    while let Some(left_ns) = end_ns.checked_sub(env::clock::monotonic_ns()).filter(|ns| *ns > 0) {
+    while let Some(left_ns) = end_ns
+        .checked_sub(env::clock::monotonic_ns())
+        .filter(|ns| *ns > 0)
+    {
         env::thread::sleep_us((left_ns / 1000).clamp(1, 10_000));
         cx.breathe();
     }
@@ -130,13 +154,17 @@ fn object(cx: &mut Cx<'_>) -> Outcome {
     Ok(())
 }
 
+/// What DEBUG PROTOCOL DOUBLE answers.
+#[expect(clippy::approx_constant, reason = "these very digits are the answer")]
+const PROTOCOL_DOUBLE: f64 = 3.141;
+
 fn protocol(cx: &mut Cx<'_>, kind: &[u8]) -> Outcome {
     let resp3 = cx.session.version == resp::Version::Resp3;
     let reply = &mut cx.reply;
     match kind.to_ascii_lowercase().as_slice() {
         b"string" => reply.bulk(b"Hello World"),
         b"integer" => reply.integer(12345),
-        b"double" => reply.double(3.141),
+        b"double" => reply.double(PROTOCOL_DOUBLE),
         b"null" => reply.null(),
         b"array" => {
             reply.array(3);
@@ -187,7 +215,9 @@ fn protocol(cx: &mut Cx<'_>, kind: &[u8]) -> Outcome {
 
 fn populate(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     let positive = |at: usize| -> Result<Option<i64>, Error> {
-        let Some(text) = args.get(at) else { return Ok(None) };
+        let Some(text) = args.get(at) else {
+            return Ok(None);
+        };
         let number = parse_i64(text).ok_or(Error::NotInteger)?;
         if number < 0 {
             return Err(Error::text("ERR value is out of range, must be positive"));
@@ -206,9 +236,15 @@ fn populate(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
         if let Some(size) = size {
             value.resize(size as usize, 0);
         }
-        cx.server.store.edit_now(cx.session.db, &key, cx.now_ms, |edit| {
-            if edit.exists() { Ok(()) } else { edit.set(Value::Bytes(&value), Expire::Clear) }
-        })?;
+        cx.server
+            .store
+            .edit_now(cx.session.db, &key, cx.now_ms, |edit| {
+                if edit.exists() {
+                    Ok(())
+                } else {
+                    edit.set(Value::Bytes(&value), Expire::Clear)
+                }
+            })?;
         if number % 64 == 63 {
             cx.breathe();
         }
@@ -249,7 +285,10 @@ impl Digest {
     }
 
     fn hex(self) -> String {
-        format!("{:016x}{:016x}{:08x}", self.0[0], self.0[1], self.0[2] as u32)
+        format!(
+            "{:016x}{:016x}{:08x}",
+            self.0[0], self.0[1], self.0[2] as u32
+        )
     }
 }
 
@@ -264,15 +303,17 @@ fn digest(cx: &mut Cx<'_>) {
     let mut whole = Digest::default();
     for db in 0..cx.server.databases {
         let mut seen = 0_u32;
-        cx.server.store.for_each_key(db, cx.now_ms, &mut |key, view| {
-            let value = digest_of(view);
-            whole.mix(Digest::of(&[&[db as u8], key, value.hex().as_bytes()]));
-            seen += 1;
-            if seen.is_multiple_of(64) {
-                cx.breathe();
-            }
-            true
-        });
+        cx.server
+            .store
+            .for_each_key(db, cx.now_ms, &mut |key, view| {
+                let value = digest_of(view);
+                whole.mix(Digest::of(&[&[db as u8], key, value.hex().as_bytes()]));
+                seen += 1;
+                if seen.is_multiple_of(64) {
+                    cx.breathe();
+                }
+                true
+            });
     }
     cx.reply.simple(&whole.hex());
 }
@@ -291,7 +332,9 @@ fn digest_values(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
 
 fn htstats(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     let db = parse_i64(&args[2]).ok_or(Error::NotInteger)?;
-    let db = usize::try_from(db).ok().filter(|db| *db < cx.server.databases);
+    let db = usize::try_from(db)
+        .ok()
+        .filter(|db| *db < cx.server.databases);
     let db = db.ok_or(Error::text("ERR Out of range database"))?;
     let text = cx.server.store.describe_tables(db);
     cx.reply.verbatim("txt", text.as_bytes());

@@ -12,7 +12,11 @@ pub(super) static INFO: Command = Command {
     arity: -1,
     flags: Flags::LOADING.or(Flags::STALE),
     categories: Categories::DANGEROUS,
-    tips: &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"],
+    tips: &[
+        "nondeterministic_output",
+        "request_policy:all_shards",
+        "response_policy:special",
+    ],
     history: &[("7.0.0", "Takes several sections.")],
     args: &[Arg::new("section", ArgKind::String).optional().multiple()],
     handler: info,
@@ -31,13 +35,13 @@ struct Section {
     write: Writer,
 }
 
-const fn section(
-    name: &'static str,
-    title: &'static str,
-    default: bool,
-    write: Writer,
-) -> Section {
-    Section { name, title, default, write }
+const fn section(name: &'static str, title: &'static str, default: bool, write: Writer) -> Section {
+    Section {
+        name,
+        title,
+        default,
+        write,
+    }
 }
 
 /// All sections in the order of the reply.
@@ -50,14 +54,23 @@ static SECTIONS: &[Section] = &[
     section("replication", "Replication", true, sections::replication),
     section("cpu", "CPU", true, sections::cpu),
     section("modules", "Modules", true, |_, _| {}),
-    section("commandstats", "Commandstats", false, sections::commandstats),
+    section(
+        "commandstats",
+        "Commandstats",
+        false,
+        sections::commandstats,
+    ),
     section("errorstats", "Errorstats", true, sections::errorstats),
     section("cluster", "Cluster", true, sections::cluster),
     section("keyspace", "Keyspace", true, sections::keyspace),
 ];
 
 fn info(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
-    let wanted: Vec<Vec<u8>> = args.skip(1).iter().map(<[u8]>::to_ascii_lowercase).collect();
+    let wanted: Vec<Vec<u8>> = args
+        .skip(1)
+        .iter()
+        .map(<[u8]>::to_ascii_lowercase)
+        .collect();
     let named = |name: &str| wanted.iter().any(|own| own == name.as_bytes());
     let all = named("all") || named("everything");
     let default = wanted.is_empty() || named("default");

@@ -24,7 +24,11 @@ fn human(bytes: u64) -> String {
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
 }
 
 pub(super) fn server(cx: &Cx<'_>, text: &mut String) {
@@ -34,7 +38,11 @@ pub(super) fn server(cx: &Cx<'_>, text: &mut String) {
     line(text, "redis_version", crate::REDIS_VERSION);
     line(text, "redis_git_sha1", "00000000");
     line(text, "redis_git_dirty", 0);
-    line(text, "redis_build_id", format_args!("pronghorn-{}", env!("CARGO_PKG_VERSION")));
+    line(
+        text,
+        "redis_build_id",
+        format_args!("pronghorn-{}", env!("CARGO_PKG_VERSION")),
+    );
     line(text, "redis_mode", "standalone");
     line(text, "pronghorn_version", env!("CARGO_PKG_VERSION"));
     line(text, "os", {
@@ -69,12 +77,24 @@ pub(super) fn clients(cx: &Cx<'_>, text: &mut String) {
     line(text, "connected_clients", all.len());
     line(text, "cluster_connections", 0);
     line(text, "maxclients", cx.server.config.maxclients());
-    line(text, "client_recent_max_input_buffer", largest(|c| c.query_bytes.load(Relaxed)));
-    line(text, "client_recent_max_output_buffer", largest(|c| c.output_bytes.load(Relaxed)));
+    line(
+        text,
+        "client_recent_max_input_buffer",
+        largest(|c| c.query_bytes.load(Relaxed)),
+    );
+    line(
+        text,
+        "client_recent_max_output_buffer",
+        largest(|c| c.output_bytes.load(Relaxed)),
+    );
     line(text, "blocked_clients", 0);
     line(text, "tracking_clients", 0);
     line(text, "clients_in_timeout_table", 0);
-    line(text, "lock_waiting_clients", all.iter().filter(|c| c.blocked.load(Relaxed)).count());
+    line(
+        text,
+        "lock_waiting_clients",
+        all.iter().filter(|c| c.blocked.load(Relaxed)).count(),
+    );
 }
 
 pub(super) fn memory(cx: &Cx<'_>, text: &mut String) {
@@ -94,46 +114,107 @@ pub(super) fn memory(cx: &Cx<'_>, text: &mut String) {
     sized("used_memory", used);
     sized("used_memory_rss", host.rss);
     sized("used_memory_peak", peak);
-    line(text, "used_memory_peak_perc", format_args!("{:.2}%", 100.0 * ratio(used, peak)));
+    line(
+        text,
+        "used_memory_peak_perc",
+        format_args!("{:.2}%", 100.0 * ratio(used, peak)),
+    );
     line(text, "used_memory_overhead", overhead);
-    line(text, "used_memory_startup", server.startup_memory.load(Relaxed));
+    line(
+        text,
+        "used_memory_startup",
+        server.startup_memory.load(Relaxed),
+    );
     line(text, "used_memory_dataset", dataset);
-    line(text, "used_memory_dataset_perc", format_args!("{:.2}%", 100.0 * ratio(dataset, used)));
-    line(text, "used_memory_records", store.used_bytes - store.index_bytes);
+    line(
+        text,
+        "used_memory_dataset_perc",
+        format_args!("{:.2}%", 100.0 * ratio(dataset, used)),
+    );
+    line(
+        text,
+        "used_memory_records",
+        store.used_bytes - store.index_bytes,
+    );
     line(text, "used_memory_index", store.index_bytes);
     line(text, "allocator_allocated", used);
     line(text, "allocator_active", active);
-    line(text, "allocator_resident", host.resident + store.touched_bytes);
+    line(
+        text,
+        "allocator_resident",
+        host.resident + store.touched_bytes,
+    );
     line(text, "total_system_memory", total);
     line(text, "total_system_memory_human", human(total));
     for (name, value) in [("maxmemory", "0"), ("maxmemory_human", "0B")] {
         line(text, name, value);
     }
     line(text, "maxmemory_policy", "noeviction");
-    line(text, "allocator_frag_ratio", format_args!("{:.2}", ratio(active, used)));
+    line(
+        text,
+        "allocator_frag_ratio",
+        format_args!("{:.2}", ratio(active, used)),
+    );
     line(text, "allocator_frag_bytes", active.saturating_sub(used));
-    line(text, "allocator_rss_ratio", format_args!("{:.2}", ratio(host.resident + store.touched_bytes, active)));
-    line(text, "allocator_rss_bytes", (host.resident + store.touched_bytes).saturating_sub(active));
-    line(text, "rss_overhead_ratio", format_args!("{:.2}", ratio(host.rss, host.resident + store.touched_bytes)));
-    line(text, "rss_overhead_bytes", host.rss as i64 - (host.resident + store.touched_bytes) as i64);
-    line(text, "mem_fragmentation_ratio", format_args!("{:.2}", ratio(host.rss, used)));
-    line(text, "mem_fragmentation_bytes", host.rss as i64 - used as i64);
+    line(
+        text,
+        "allocator_rss_ratio",
+        format_args!("{:.2}", ratio(host.resident + store.touched_bytes, active)),
+    );
+    line(
+        text,
+        "allocator_rss_bytes",
+        (host.resident + store.touched_bytes).saturating_sub(active),
+    );
+    line(
+        text,
+        "rss_overhead_ratio",
+        format_args!(
+            "{:.2}",
+            ratio(host.rss, host.resident + store.touched_bytes)
+        ),
+    );
+    line(
+        text,
+        "rss_overhead_bytes",
+        host.rss as i64 - (host.resident + store.touched_bytes) as i64,
+    );
+    line(
+        text,
+        "mem_fragmentation_ratio",
+        format_args!("{:.2}", ratio(host.rss, used)),
+    );
+    line(
+        text,
+        "mem_fragmentation_bytes",
+        host.rss as i64 - used as i64,
+    );
     line(text, "mem_not_counted_for_evict", 0);
     line(text, "mem_clients_normal", client_bytes(cx));
     line(text, "mem_allocator", "jemalloc-5.3.1, own slabs for keys");
-    line(text, "lazyfree_pending_objects", server.store.lazyfree_pending());
+    line(
+        text,
+        "lazyfree_pending_objects",
+        server.store.lazyfree_pending(),
+    );
     line(text, "lazyfreed_objects", server.store.lazyfreed());
 }
 
 fn client_bytes(cx: &Cx<'_>) -> usize {
     let all = cx.server.clients.all();
-    all.iter().map(|c| c.query_bytes.load(Relaxed) + c.output_bytes.load(Relaxed)).sum()
+    all.iter()
+        .map(|c| c.query_bytes.load(Relaxed) + c.output_bytes.load(Relaxed))
+        .sum()
 }
 
 pub(super) fn persistence(cx: &Cx<'_>, text: &mut String) {
     line(text, "loading", 0);
     line(text, "async_loading", 0);
-    line(text, "rdb_changes_since_last_save", cx.server.stats.sum("changes"));
+    line(
+        text,
+        "rdb_changes_since_last_save",
+        cx.server.stats.sum("changes"),
+    );
     line(text, "rdb_bgsave_in_progress", 0);
     line(text, "rdb_last_save_time", cx.server.started_ms / 1000);
     line(text, "rdb_last_bgsave_status", "ok");
@@ -158,15 +239,35 @@ pub(super) fn stats(cx: &Cx<'_>, text: &mut String) {
     line(text, "total_net_output_bytes", stats.sum("bytes_out"));
     let kib = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
     line(text, "instantaneous_input_kbps", kib(rates.bytes_in_per_s));
-    line(text, "instantaneous_output_kbps", kib(rates.bytes_out_per_s));
-    line(text, "rejected_connections", stats.sum("connections_rejected"));
+    line(
+        text,
+        "instantaneous_output_kbps",
+        kib(rates.bytes_out_per_s),
+    );
+    line(
+        text,
+        "rejected_connections",
+        stats.sum("connections_rejected"),
+    );
     line(text, "sync_full", 0);
     line(text, "sync_partial_ok", 0);
     line(text, "sync_partial_err", 0);
-    line(text, "expired_keys", stats.sum("expired") + server.store.expired_outside_commands());
+    line(
+        text,
+        "expired_keys",
+        stats.sum("expired") + server.store.expired_outside_commands(),
+    );
     line(text, "expired_stale_perc", "0.00");
-    line(text, "expired_time_cap_reached_count", server.store.sweep_caps());
-    line(text, "expire_cycle_cpu_milliseconds", server.store.sweep_ms());
+    line(
+        text,
+        "expired_time_cap_reached_count",
+        server.store.sweep_caps(),
+    );
+    line(
+        text,
+        "expire_cycle_cpu_milliseconds",
+        server.store.sweep_ms(),
+    );
     line(text, "evicted_keys", 0);
     line(text, "evicted_clients", 0);
     line(text, "total_eviction_exceeded_time", 0);
@@ -182,8 +283,16 @@ pub(super) fn stats(cx: &Cx<'_>, text: &mut String) {
     line(text, "unexpected_error_replies", 0);
     line(text, "total_error_replies", stats.sum("errors"));
     line(text, "acl_access_denied_auth", stats.sum("auth_denied"));
-    line(text, "client_query_buffer_limit_disconnections", stats.sum("query_limit_closed"));
-    line(text, "client_output_buffer_limit_disconnections", stats.sum("output_limit_closed"));
+    line(
+        text,
+        "client_query_buffer_limit_disconnections",
+        stats.sum("query_limit_closed"),
+    );
+    line(
+        text,
+        "client_output_buffer_limit_disconnections",
+        stats.sum("output_limit_closed"),
+    );
     line(text, "deferred_commands", stats.sum("deferred"));
     line(text, "parked_commands", stats.sum("parked"));
     line(text, "slow_lane_commands", stats.sum("slow_lane"));
@@ -216,12 +325,18 @@ pub(super) fn cpu(_cx: &Cx<'_>, text: &mut String) {
 pub(super) fn commandstats(cx: &Cx<'_>, text: &mut String) {
     let totals = cx.server.stats.commands();
     for id in cx.server.registry.ids() {
-        let Some(own) = totals.get(id.0 as usize) else { continue };
+        let Some(own) = totals.get(id.0 as usize) else {
+            continue;
+        };
         if own.calls + own.rejected + own.failed == 0 {
             continue;
         }
         let us = own.time_ns / 1000;
-        let each = if own.calls == 0 { 0.0 } else { own.time_ns as f64 / 1000.0 / own.calls as f64 };
+        let each = if own.calls == 0 {
+            0.0
+        } else {
+            own.time_ns as f64 / 1000.0 / own.calls as f64
+        };
         line(
             text,
             &format!("cmdstat_{}", cx.server.registry.entry(id).full_name),
@@ -235,7 +350,11 @@ pub(super) fn commandstats(cx: &Cx<'_>, text: &mut String) {
 
 pub(super) fn errorstats(cx: &Cx<'_>, text: &mut String) {
     for (code, count) in cx.server.stats.error_codes() {
-        line(text, &format!("errorstat_{code}"), format_args!("count={count}"));
+        line(
+            text,
+            &format!("errorstat_{code}"),
+            format_args!("count={count}"),
+        );
     }
 }
 
@@ -248,7 +367,11 @@ pub(super) fn keyspace(cx: &Cx<'_>, text: &mut String) {
         let keys = cx.server.store.len_of(db);
         if keys > 0 {
             let expires = cx.server.store.expires_of(db);
-            line(text, &format!("db{db}"), format_args!("keys={keys},expires={expires},avg_ttl=0"));
+            line(
+                text,
+                &format!("db{db}"),
+                format_args!("keys={keys},expires={expires},avg_ttl=0"),
+            );
         }
     }
 }

@@ -40,7 +40,12 @@ static MEMORY_USAGE: Command = Command {
     arity: -3,
     flags: Flags::READONLY,
     keys: &[KeySpec::at(2, KeyFlags::RO)],
-    args: &[Arg::key("key"), Arg::new("count", ArgKind::Integer).token("SAMPLES").optional()],
+    args: &[
+        Arg::key("key"),
+        Arg::new("count", ArgKind::Integer)
+            .token("SAMPLES")
+            .optional(),
+    ],
     handler: memory_usage,
     ..Command::BASE
 }

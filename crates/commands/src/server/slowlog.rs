@@ -40,9 +40,11 @@ fn slowlog_get(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
     let count = match args.len() {
         2 => ENTRIES_DEFAULT,
         3 => {
-            let range =
-                Error::text("ERR count should be greater than or equal to -1");
-            match parse_i64(&args[2]).filter(|count| *count >= -1).ok_or(range)? {
+            let range = Error::text("ERR count should be greater than or equal to -1");
+            match parse_i64(&args[2])
+                .filter(|count| *count >= -1)
+                .ok_or(range)?
+            {
                 -1 => usize::MAX,
                 count => count as usize,
             }
@@ -78,7 +80,11 @@ static SLOWLOG_LEN: Command = Command {
     summary: "Answers with the number of entries.",
     arity: 2,
     flags: FLAGS,
-    tips: &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"],
+    tips: &[
+        "request_policy:all_nodes",
+        "response_policy:agg_sum",
+        "nondeterministic_output",
+    ],
     handler: |cx, _| {
         let len = cx.server.slowlog.len() as i64;
         cx.reply.integer(len);

@@ -23,7 +23,7 @@ impl Real {
         request.extend(encode(&vec![b"ECHO".to_vec(), END[5..19].to_vec()]));
         self.0.write_all(&request).expect("redis-server listens");
         let mut reply = Vec::new();
-        let mut buffer = [0; 65_536];
+        let mut buffer = vec![0; 65_536];
         while !reply.ends_with(END) {
             let read = self.0.read(&mut buffer).expect("redis-server answers");
             assert!(read > 0, "redis-server closed the connection");
