@@ -96,7 +96,7 @@ mod tests {
         for name in ["b.conf", "a.conf", ".c.conf", "d.txt", "x/e.conf"] {
             env::fs::write_atomic(directory.join(name), b"").unwrap();
         }
-        let mut expand = |pattern: &str| -> Vec<String> {
+        let expand = |pattern: &str| -> Vec<String> {
             let pattern = format!("{}/{pattern}", directory.display());
             let found = RealSurroundings.expand(pattern.as_bytes());
             let prefix = directory.display().to_string().len() + 1;

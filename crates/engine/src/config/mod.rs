@@ -151,23 +151,35 @@ impl Config {
         value::format(ROWS[index].kind, &self.value(index))
     }
 
-    /// Names and values of the directives that one of the patterns matches, in table order, each
-    /// name once. A pattern without special characters also finds hidden directives.
-    pub fn get_matching(&self, patterns: &[&[u8]]) -> Vec<(&'static str, Text)> {
-        let mut found = Vec::new();
-        for (index, row) in ROWS.iter().enumerate() {
-            for name in [row.name, row.alias] {
-                let asked = !name.is_empty()
-                    && patterns.iter().any(|pattern| {
-                        if pattern.iter().any(|byte| b"[*?".contains(byte)) {
-                            let case = base::glob::Case::Insensitive;
-                            !row.hidden && base::glob::matches(pattern, name.as_bytes(), case)
-                        } else {
-                            pattern.eq_ignore_ascii_case(name.as_bytes())
-                        }
-                    });
-                if asked {
-                    found.push((name, self.shown(index)));
+    /// Names and values of the directives that the patterns match, each name once, in the order of
+    /// patterns and table. A pattern without special characters is a name; it also finds hidden
+    /// directives, and is given back as it was written.
+    pub fn get_matching(&self, patterns: &[&[u8]]) -> Vec<(String, Text)> {
+        let mut found: Vec<(String, Text)> = Vec::new();
+        let mut add = |name: &str, index: usize| {
+            if !found
+                .iter()
+                .any(|(other, _)| other.eq_ignore_ascii_case(name))
+            {
+                found.push((name.to_owned(), self.shown(index)));
+            }
+        };
+        for pattern in patterns {
+            if !pattern.iter().any(|byte| b"*?[".contains(byte)) {
+                if let (Some(index), Ok(name)) = (find(pattern), std::str::from_utf8(pattern)) {
+                    add(name, index);
+                }
+                continue;
+            }
+            let case = base::glob::Case::Insensitive;
+            for (index, row) in ROWS.iter().enumerate().filter(|(_, row)| !row.hidden) {
+                for name in [row.name, row.alias]
+                    .into_iter()
+                    .filter(|name| !name.is_empty())
+                {
+                    if base::glob::matches(pattern, name.as_bytes(), case) {
+                        add(name, index);
+                    }
                 }
             }
         }
