@@ -56,7 +56,9 @@ impl Host for Process {
     }
 
     fn executable(&self) -> String {
-        std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default()
+        std::env::current_exe()
+            .map(|path| path.display().to_string())
+            .unwrap_or_default()
     }
 
     fn config_file(&self) -> String {

@@ -47,7 +47,9 @@ fn round(
     if server.store.is_sweeping() {
         sweep(server, participant, cursor, end_ns);
         let spent_ns = env::clock::monotonic_ns() - start_ns;
-        server.store.note_sweep(spent_ns, spent_ns >= end_ns - start_ns);
+        server
+            .store
+            .note_sweep(spent_ns, spent_ns >= end_ns - start_ns);
     }
     let end_ns = env::clock::monotonic_ns() + period_ms * 500_000;
     while server.store.take_out_trash() && env::clock::monotonic_ns() < end_ns {
@@ -60,19 +62,18 @@ fn round(
     server.sample();
 }
 
-fn sweep(
-    server: &Server,
-    participant: &store::Participant,
-    cursor: &mut SweepCursor,
-    end_ns: u64,
-) {
+fn sweep(server: &Server, participant: &store::Participant, cursor: &mut SweepCursor, end_ns: u64) {
     loop {
         let now_ns = env::clock::monotonic_ns();
         if now_ns >= end_ns {
             return;
         }
         let turn_ns = end_ns.min(now_ns + TURN_NS);
-        if server.store.sweep(cursor, server.now_ms(), turn_ns).complete {
+        if server
+            .store
+            .sweep(cursor, server.now_ms(), turn_ns)
+            .complete
+        {
             return;
         }
         participant.pass();

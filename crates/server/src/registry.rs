@@ -8,7 +8,10 @@ use engine::registry::{Registry, Rename};
 /// # Errors
 /// A rename that cannot be.
 pub(crate) fn build(config: &Config) -> Result<Registry, String> {
-    let renames: Vec<Rename> =
-        config.renames().into_iter().map(|(from, to)| Rename { from, to }).collect();
+    let renames: Vec<Rename> = config
+        .renames()
+        .into_iter()
+        .map(|(from, to)| Rename { from, to })
+        .collect();
     Registry::new(commands::TABLES, &renames)
 }

@@ -29,7 +29,9 @@ pub(crate) struct Running {
 
 impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").field("loops", &self.loops).finish_non_exhaustive()
+        f.debug_struct("Running")
+            .field("loops", &self.loops)
+            .finish_non_exhaustive()
     }
 }
 
@@ -62,7 +64,11 @@ pub(crate) fn start(
     let registry = registry::build(config)?;
     let server = Server::new(config.clone(), store, registry, env::clock::Clock::system());
     let io_backend = Arc::new(OnceLock::new());
-    server.set_host(Box::new(Process { stop: stop.clone(), config_file, io_backend: io_backend.clone() }));
+    server.set_host(Box::new(Process {
+        stop: stop.clone(),
+        config_file,
+        io_backend: io_backend.clone(),
+    }));
 
     let settings = NetConfig {
         loops,
@@ -77,7 +83,8 @@ pub(crate) fn start(
     };
     let listeners = listeners(config)?;
     let front = Arc::new(Front::new(server.clone()));
-    let net = net::Server::start(&settings, &listeners, &front).map_err(|error| error.to_string())?;
+    let net =
+        net::Server::start(&settings, &listeners, &front).map_err(|error| error.to_string())?;
     let backend = net.stats().first().map_or("unknown", |stats| stats.backend);
     let _ = io_backend.set(backend);
     let memory = server.host().memory().allocated + server.store.memory().used_bytes;
@@ -85,7 +92,13 @@ pub(crate) fn start(
     let quit = Arc::new(AtomicBool::new(false));
     let housekeeper = housekeeping::start(server.clone(), quit.clone())
         .map_err(|error| format!("Failed starting a thread: {error}"))?;
-    Ok(Running { server, net, loops, quit, housekeeper: Some(housekeeper) })
+    Ok(Running {
+        server,
+        net,
+        loops,
+        quit,
+        housekeeper: Some(housekeeper),
+    })
 }
 
 /// CPUs to pin the loops to: one each if there are enough, none otherwise.
@@ -95,7 +108,11 @@ fn cpus(config: &Config, loops: usize) -> Result<Vec<usize>, String> {
         return Ok(named);
     }
     let available = env::thread::available_cpus();
-    Ok(if loops <= available.cpus.len() { available.cpus } else { Vec::new() })
+    Ok(if loops <= available.cpus.len() {
+        available.cpus
+    } else {
+        Vec::new()
+    })
 }
 
 /// All listeners the configuration asks for.
@@ -144,8 +161,12 @@ fn resolve(name: &str, port: u16) -> Result<SocketAddr, String> {
         "::*" => "::",
         name => name,
     };
-    let mut found = (name, port).to_socket_addrs().map_err(|error| format!("{name}:{port}: {error}"))?;
-    found.next().ok_or_else(|| format!("{name}:{port}: no such address"))
+    let mut found = (name, port)
+        .to_socket_addrs()
+        .map_err(|error| format!("{name}:{port}: {error}"))?;
+    found
+        .next()
+        .ok_or_else(|| format!("{name}:{port}: no such address"))
 }
 
 impl Running {
