@@ -19,8 +19,8 @@ pub type KeyFinder =
     fn(selected: usize, databases: usize, args: Args<'_>, keys: &mut KeySet) -> Outcome;
 
 /// Says whether this invocation is slow (over about 100 µs) and belongs on the slow lane.
-/// Arguments: keys in the selected database, arguments.
-pub type CostEstimate = fn(keys_in_database: u64, args: Args<'_>) -> bool;
+/// Asks for the number of keys in the selected database only if the answer depends on it.
+pub type CostEstimate = fn(keys_in_database: &dyn Fn() -> u64, args: Args<'_>) -> bool;
 
 /// The arguments of one command, name included, borrowed from the input buffer.
 #[derive(Debug, Clone, Copy)]

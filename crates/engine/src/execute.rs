@@ -59,7 +59,7 @@ pub(crate) fn execute(
         return Step::Slow;
     }
     if let Some(slow) = command.slow
-        && slow(call.server.store.len_of(session.db), args)
+        && slow(&|| call.server.store.len_of(session.db), args)
     {
         return Step::Slow;
     }
@@ -90,19 +90,16 @@ pub(crate) fn execute(
     let hold = if keys.is_empty() {
         store.hold_nothing(call.now_ms)
     } else if command.flags.has(Flags::READONLY) && keys.len() == 1 {
-        let key = keys.as_slice()[0];
-        let hold = store.hold_reading(keys, call.now_ms);
+        let hold = store.hold_reading(keys.as_slice(), call.now_ms);
         if attempt(call, session, output, id, args, hold).is_ok() {
             return Step::Done;
         }
-        let mut keys = KeyUses::new();
-        keys.push(key.db, key.key, key.hash);
-        match store.hold_latched(keys, call.now_ms, false) {
+        match store.hold_latched(keys.as_slice(), call.now_ms, false) {
             Ok(hold) => hold,
             Err(busy) => return busy_step(busy),
         }
     } else {
-        match store.hold_latched(keys, call.now_ms, command.writes()) {
+        match store.hold_latched(keys.as_slice(), call.now_ms, command.writes()) {
             Ok(hold) => hold,
             Err(busy) => return busy_step(busy),
         }
@@ -154,7 +151,7 @@ pub(crate) fn granted(
     let hold = if keys.is_empty() {
         call.server.store.hold_nothing(call.now_ms)
     } else {
-        call.server.store.hold_granted(keys, call.now_ms)
+        call.server.store.hold_granted(keys.as_slice(), call.now_ms)
     };
     let start_ns = env::clock::monotonic_ns();
     let done = attempt(call, session, output, command.id, args, hold);

@@ -1,6 +1,6 @@
 //! All commands by name, and what is derived from their entries once at start.
 
-use crate::command::{Args, Command, Flags, KeySpec};
+use crate::command::{Args, Command, Flags, Group, KeySpec};
 use std::collections::HashMap;
 
 /// Index of a command or subcommand in the registry; also of its statistics.
@@ -22,6 +22,8 @@ pub struct Entry {
     pub first_key: usize,
     /// All its keys are in one run at fixed places.
     pub simple_keys: Option<KeySpec>,
+    /// It takes about a microsecond: such commands share clock readings.
+    pub quick: bool,
 }
 
 /// The commands of this process. Built once, never changed.
@@ -125,6 +127,8 @@ impl Registry {
             parent,
             children: Vec::new(),
             first_key: simple_keys.map_or(0, |spec| spec.first),
+            quick: command.flags.has(Flags::FAST)
+                || (command.group == Group::String && command.slow.is_none()),
             simple_keys,
         });
         if let Some(parent) = parent {
@@ -253,7 +257,6 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Group;
 
     static SUB: Command = Command {
         name: "GET",

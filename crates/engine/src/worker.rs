@@ -5,7 +5,8 @@
 //! Planning is a hint only: what a command does is decided when it runs.
 
 use crate::clients::Client;
-use crate::command::{Args, Flags};
+use crate::command::Args;
+use crate::config::Config;
 use crate::execute::{self, Call, Step};
 use crate::gates;
 use crate::lane::{OwnedCommand, Parked};
@@ -89,6 +90,8 @@ enum Scan {
 /// Attributes time to commands. Fast ones share one clock reading per run of them.
 #[derive(Debug, Default)]
 struct Timer {
+    /// Every command is timed by itself.
+    exact: bool,
     run: Vec<u16>,
     started_ns: u64,
 }
@@ -439,8 +442,7 @@ impl Worker {
         let planned = std::mem::take(&mut self.planned);
         let refs = std::mem::take(&mut self.refs);
         let hashes = std::mem::take(&mut self.hashes);
-        let exact =
-            (0..EXACT_TIMING_BELOW_US).contains(&self.server.config.slowlog_log_slower_than());
+        self.timer.exact = exact_timing(&self.server.config);
         self.timer.started_ns = env::clock::monotonic_ns();
         for plan in &planned {
             let index = plan.item as usize;
@@ -450,7 +452,7 @@ impl Worker {
             let args = &refs[plan.first_arg as usize..(plan.first_arg + plan.args) as usize];
             let hashes =
                 &hashes[plan.first_hash as usize..(plan.first_hash + plan.hashes) as usize];
-            self.run_one(items.item(index), plan, args, hashes, now_ms, exact);
+            self.run_one(items.item(index), plan, args, hashes, now_ms);
         }
         self.timer.settle(&self.stats);
         self.planned = planned;
@@ -466,7 +468,6 @@ impl Worker {
         refs: &[ArgRef],
         hashes: &[u64],
         now_ms: i64,
-        exact: bool,
     ) {
         let index = plan.item as usize;
         let progress = &mut self.progress[index];
@@ -504,14 +505,7 @@ impl Worker {
             now_ms,
             breath: None,
         };
-        let fast = !exact
-            && self
-                .server
-                .registry
-                .entry(id)
-                .command
-                .flags
-                .has(Flags::FAST);
+        let fast = !self.timer.exact && self.server.registry.entry(id).quick;
         let started_ns = if fast {
             0
         } else {
@@ -532,6 +526,8 @@ impl Worker {
                     self.server
                         .note_duration(client, id, args, ended_ns - started_ns);
                     self.timer.started_ns = ended_ns;
+                    // It may have been a CONFIG SET.
+                    self.timer.exact = exact_timing(&self.server.config);
                 }
                 if session.close_after_reply {
                     *state = State::Closing;
@@ -669,7 +665,9 @@ impl Worker {
                 Message::Finished(finished) => finished.client_id,
             };
             // Who is gone needs nothing any more; who moved is told on the loop it is on now.
-            let Some(client) = self.server.clients.get(id) else { continue };
+            let Some(client) = self.server.clients.get(id) else {
+                continue;
+            };
             let (index, token) = *client.place.lock();
             if index != self.index {
                 self.server.post(index, message);
@@ -721,7 +719,8 @@ impl Worker {
             bump(&self.stats.output_limit_closed, 1);
             self.server.host().log(&format!(
                 "Client {} scheduled to be closed ASAP for overcoming of output buffer limits.",
-                conn.client.line(self.server.now_ms(), &|_| "NULL".to_owned())
+                conn.client
+                    .line(self.server.now_ms(), &|_| "NULL".to_owned())
             ));
             return false;
         }
@@ -735,6 +734,11 @@ impl Worker {
             && !conn.suspended()
             && self.server.now_ms() - conn.client.active_ms.load(Relaxed) > timeout_s as i64 * 1000
     }
+}
+
+/// Is the slow log's threshold so low that shared clock readings would not do?
+fn exact_timing(config: &Config) -> bool {
+    (0..EXACT_TIMING_BELOW_US).contains(&config.slowlog_log_slower_than())
 }
 
 /// What the inbox may do to connections.

@@ -36,7 +36,7 @@ enum LatchRef<'h, 'a> {
 
 impl<'h, 'a> Edit<'h, 'a> {
     pub(crate) fn open(hold: &'h mut Hold<'a>, index: usize) -> Edit<'h, 'a> {
-        let key: KeyUse<'a> = hold.keys.as_slice()[index];
+        let key: KeyUse<'a> = hold.keys[index];
         let latch = match &mut hold.kind {
             Kind::One(latch) => LatchRef::Borrowed(latch),
             Kind::Many { latches, of_key } => {
@@ -47,7 +47,10 @@ impl<'h, 'a> Edit<'h, 'a> {
                 unreachable!("a command that only reads opens a key for changing")
             }
         };
-        let probe = Probe { key: key.key, hash: key.hash };
+        let probe = Probe {
+            key: key.key,
+            hash: key.hash,
+        };
         let mut edit = Edit {
             slot: None,
             latch,
@@ -58,7 +61,11 @@ impl<'h, 'a> Edit<'h, 'a> {
         };
         edit.slot = edit.latch().find(&edit.probe);
         if let Some(slot) = edit.slot
-            && edit.latch().view(slot).expire_at().is_some_and(|at| at <= hold.now_ms)
+            && edit
+                .latch()
+                .view(slot)
+                .expire_at()
+                .is_some_and(|at| at <= hold.now_ms)
         {
             edit.take_out(slot);
             hold.expired += 1;
@@ -188,7 +195,9 @@ impl<'h, 'a> Edit<'h, 'a> {
     /// # Errors
     /// [`OutOfMemory`]; then the key is unchanged.
     pub fn set_int(&mut self, value: i64) -> Result<(), OutOfMemory> {
-        let Some(slot) = self.slot else { return self.set(Value::Int(value), Expire::Clear) };
+        let Some(slot) = self.slot else {
+            return self.set(Value::Int(value), Expire::Clear);
+        };
         self.slot = Some(self.latch_mut().set_int(slot, value)?);
         *self.edits += 1;
         Ok(())

@@ -35,12 +35,23 @@ impl Store {
     /// Removes `key` if its time is over and nobody has it locked. True if removed.
     pub fn expire_if_due(&self, key: &KeyUse<'_>, now_ms: i64) -> bool {
         let map = self.map(key.hash);
-        let Some(mut latch) = map.latch(key.db, key.hash, LATCH_SPINS) else { return false };
+        let Some(mut latch) = map.latch(key.db, key.hash, LATCH_SPINS) else {
+            return false;
+        };
         let shard = self.shard(key.hash);
-        if latch.key_locked() && self.locks.blocks(shard, key.db as u32, key.hash, Mode::Exclusive) {
+        if latch.key_locked()
+            && self
+                .locks
+                .blocks(shard, key.db as u32, key.hash, Mode::Exclusive)
+        {
             return false;
         }
-        let Some(slot) = latch.find(&Probe { key: key.key, hash: key.hash }) else { return false };
+        let Some(slot) = latch.find(&Probe {
+            key: key.key,
+            hash: key.hash,
+        }) else {
+            return false;
+        };
         if latch.view(slot).expire_at().is_none_or(|at| at > now_ms) {
             return false;
         }

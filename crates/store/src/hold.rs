@@ -13,7 +13,7 @@
 //! - What is to be dropped and may be large (values out of line) is dropped last.
 
 use crate::edit::Edit;
-use crate::keys::{KeyUse, KeyUses};
+use crate::keys::KeyUse;
 use crate::locks::Mode;
 use crate::store::Store;
 use base::output::Blob;
@@ -42,7 +42,10 @@ pub(crate) enum Kind<'a> {
     Reading,
     One(Latch<'a>),
     /// `of_key[k]` is the latch of key `k`; keys of one bucket share it.
-    Many { latches: Vec<Latch<'a>>, of_key: Vec<u16> },
+    Many {
+        latches: Vec<Latch<'a>>,
+        of_key: Vec<u16>,
+    },
     Granted,
 }
 
@@ -50,7 +53,7 @@ pub(crate) enum Kind<'a> {
 #[derive(Debug)]
 pub struct Hold<'a> {
     pub(crate) store: &'a Store,
-    pub(crate) keys: KeyUses<'a>,
+    pub(crate) keys: &'a [KeyUse<'a>],
     pub(crate) kind: Kind<'a>,
     pub(crate) now_ms: i64,
     pub(crate) edits: u64,
@@ -62,7 +65,7 @@ pub struct Hold<'a> {
 }
 
 impl Store {
-    fn hold<'a>(&'a self, keys: KeyUses<'a>, kind: Kind<'a>, now_ms: i64) -> Hold<'a> {
+    fn hold<'a>(&'a self, keys: &'a [KeyUse<'a>], kind: Kind<'a>, now_ms: i64) -> Hold<'a> {
         Hold {
             store: self,
             keys,
@@ -78,17 +81,17 @@ impl Store {
 
     /// A hold on no keys.
     pub fn hold_nothing(&self, now_ms: i64) -> Hold<'_> {
-        self.hold(KeyUses::new(), Kind::Nothing, now_ms)
+        self.hold(&[], Kind::Nothing, now_ms)
     }
 
     /// A hold for reading optimistically; nothing is taken.
     #[inline]
-    pub fn hold_reading<'a>(&'a self, keys: KeyUses<'a>, now_ms: i64) -> Hold<'a> {
+    pub fn hold_reading<'a>(&'a self, keys: &'a [KeyUse<'a>], now_ms: i64) -> Hold<'a> {
         self.hold(keys, Kind::Reading, now_ms)
     }
 
     /// A hold for a command whose key locks are granted.
-    pub fn hold_granted<'a>(&'a self, keys: KeyUses<'a>, now_ms: i64) -> Hold<'a> {
+    pub fn hold_granted<'a>(&'a self, keys: &'a [KeyUse<'a>], now_ms: i64) -> Hold<'a> {
         self.hold(keys, Kind::Granted, now_ms)
     }
 
@@ -99,22 +102,25 @@ impl Store {
     #[inline]
     pub fn hold_latched<'a>(
         &'a self,
-        keys: KeyUses<'a>,
+        keys: &'a [KeyUse<'a>],
         now_ms: i64,
         write: bool,
     ) -> Result<Hold<'a>, Busy> {
         let mode = if write { Mode::Exclusive } else { Mode::Shared };
-        let kind = if let [key] = keys.as_slice() {
+        let kind = if let [key] = keys {
             Kind::One(self.latch_one(key, mode)?)
         } else {
-            self.latch_many(keys.as_slice(), mode)?
+            self.latch_many(keys, mode)?
         };
         Ok(self.hold(keys, kind, now_ms))
     }
 
     #[inline]
     fn latch_one(&self, key: &KeyUse<'_>, mode: Mode) -> Result<Latch<'_>, Busy> {
-        let mut latch = self.map(key.hash).latch(key.db, key.hash, LATCH_SPINS).ok_or(Busy::Latch)?;
+        let mut latch = self
+            .map(key.hash)
+            .latch(key.db, key.hash, LATCH_SPINS)
+            .ok_or(Busy::Latch)?;
         self.check_unlocked(&mut latch, key, mode)?;
         Ok(latch)
     }
@@ -144,7 +150,10 @@ impl Store {
         if self.locks.blocks(shard, key.db as u32, key.hash, mode) {
             return Err(Busy::Locked);
         }
-        if !self.locks.any_entry_matching(shard, key.db as u32, |hash| latch.covers(hash)) {
+        if !self
+            .locks
+            .any_entry_matching(shard, key.db as u32, |hash| latch.covers(hash))
+        {
             latch.set_key_locked(false);
         }
         Ok(())
@@ -154,7 +163,11 @@ impl Store {
         let mut order: SmallVec<[u16; 16]> = (0..keys.len() as u16).collect();
         order.sort_by_key(|index| {
             let key = &keys[*index as usize];
-            (self.shard(key.hash), key.db, self.map(key.hash).bucket_id(key.db, key.hash))
+            (
+                self.shard(key.hash),
+                key.db,
+                self.map(key.hash).bucket_id(key.db, key.hash),
+            )
         });
         let mut latches: Vec<Latch<'a>> = Vec::with_capacity(keys.len());
         let mut of_key = vec![0; keys.len()];
@@ -163,10 +176,15 @@ impl Store {
             let key = &keys[index as usize];
             let place = (self.shard(key.hash), key.db);
             let shared = last == Some(place)
-                && latches.last().is_some_and(|latch: &Latch<'_>| latch.covers(key.hash));
+                && latches
+                    .last()
+                    .is_some_and(|latch: &Latch<'_>| latch.covers(key.hash));
             if !shared {
                 let map = self.map(key.hash);
-                latches.push(map.latch(key.db, key.hash, LATCH_SPINS).ok_or(Busy::Latch)?);
+                latches.push(
+                    map.latch(key.db, key.hash, LATCH_SPINS)
+                        .ok_or(Busy::Latch)?,
+                );
                 last = Some(place);
             }
             let own = latches.len() - 1;
@@ -222,9 +240,12 @@ impl<'a> Hold<'a> {
         index: usize,
         mut look: impl FnMut(Option<&View<'_>>) -> R,
     ) -> Result<R, Retry> {
-        let key = self.keys.as_slice()[index];
+        let key = self.keys[index];
         let now_ms = self.now_ms;
-        let probe = Probe { key: key.key, hash: key.hash };
+        let probe = Probe {
+            key: key.key,
+            hash: key.hash,
+        };
         let over = |view: &View<'_>| view.expire_at().is_some_and(|at| at <= now_ms);
         match &self.kind {
             Kind::Nothing => unreachable!("a command without keys looks at a key"),
@@ -247,14 +268,35 @@ impl<'a> Hold<'a> {
                     Seen::Busy => Err(Retry),
                 }
             }
-            Kind::One(latch) => Ok(view_latched(latch, &probe, over, look, &mut self.stale, index)),
+            Kind::One(latch) => Ok(view_latched(
+                latch,
+                &probe,
+                over,
+                look,
+                &mut self.stale,
+                index,
+            )),
             Kind::Many { latches, of_key } => {
                 let latch = &latches[of_key[index] as usize];
-                Ok(view_latched(latch, &probe, over, look, &mut self.stale, index))
+                Ok(view_latched(
+                    latch,
+                    &probe,
+                    over,
+                    look,
+                    &mut self.stale,
+                    index,
+                ))
             }
             Kind::Granted => {
                 let latch = self.store.latch_surely(&key);
-                Ok(view_latched(&latch, &probe, over, look, &mut self.stale, index))
+                Ok(view_latched(
+                    &latch,
+                    &probe,
+                    over,
+                    look,
+                    &mut self.stale,
+                    index,
+                ))
             }
         }
     }
@@ -265,19 +307,17 @@ impl<'a> Hold<'a> {
         Edit::open(self, index)
     }
 
-
-
     /// Ends the hold: latches go, then growth and shrinking of the tables, then what is dropped.
     #[inline]
-    pub fn finish(mut self) {
+    pub fn finish(&mut self) {
         self.kind = Kind::Nothing;
         if self.grew {
-            for key in self.keys.as_slice() {
+            for key in self.keys {
                 self.store.map(key.hash).maintain(key.db);
             }
         }
         if let Some(index) = self.stale {
-            let key = self.keys.as_slice()[index];
+            let key = self.keys[index];
             self.store.expire_if_due(&key, self.now_ms);
         }
         if !self.dropped.is_empty() {
@@ -294,7 +334,9 @@ fn view_latched<R>(
     stale: &mut Option<usize>,
     index: usize,
 ) -> R {
-    let Some(slot) = latch.find(probe) else { return look(None) };
+    let Some(slot) = latch.find(probe) else {
+        return look(None);
+    };
     let view = latch.view(slot);
     if over(&view) {
         *stale = Some(index);

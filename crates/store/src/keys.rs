@@ -49,7 +49,11 @@ impl<'a> KeyUses<'a> {
     /// The keys.
     #[inline]
     pub fn as_slice(&self) -> &[KeyUse<'a>] {
-        if self.many.is_empty() { &self.few[..self.few_len] } else { &self.many }
+        if self.many.is_empty() {
+            &self.few[..self.few_len]
+        } else {
+            &self.many
+        }
     }
 
     /// Number of keys.

@@ -22,7 +22,9 @@ impl Encoding {
         match view.encoding() {
             ValueEncoding::Int => Encoding::Int,
             ValueEncoding::Slack | ValueEncoding::Blob => Encoding::Raw,
-            ValueEncoding::Raw | ValueEncoding::Packed if view.len() > EMBEDDED_MAX => Encoding::Raw,
+            ValueEncoding::Raw | ValueEncoding::Packed if view.len() > EMBEDDED_MAX => {
+                Encoding::Raw
+            }
             ValueEncoding::Raw | ValueEncoding::Packed => Encoding::Embedded,
         }
     }

@@ -1,10 +1,10 @@
 //! The keyspace: shards, and what belongs to all of them.
 
-use crate::keys::{KeyUse, KeyUses};
+use crate::edit::Edit;
+use crate::keys::KeyUse;
 use crate::locks::{LockTable, Mode, Request, Wake};
 use crate::safepoint::Safepoint;
 use crate::slow_lane::SlowLane;
-use crate::edit::Edit;
 use base::hash::SipKeys;
 use base::output::Blob;
 use env::sync::{Arc, CachePadded, Mutex};
@@ -55,7 +55,10 @@ struct Trash {
 impl Store {
     /// An empty keyspace with its slow-lane threads running.
     pub fn new(config: StoreConfig) -> std::io::Result<Arc<Store>> {
-        assert!(config.shards.is_power_of_two(), "the shard is the top bits of the hash");
+        assert!(
+            config.shards.is_power_of_two(),
+            "the shard is the top bits of the hash"
+        );
         let hasher = SipKeys::new(env::random::secret_128());
         // Address space only: a shard may hold four times its fair share before it is full.
         let fair = config.memory_bytes / config.shards as u64;
@@ -154,7 +157,8 @@ impl Store {
         // inside, and the next one looks into the table.
         let mut latch = self.latch_surely(key);
         latch.set_key_locked(true);
-        self.locks.enqueue(request, self.shard(key.hash), key.db as u32, key.hash, mode);
+        self.locks
+            .enqueue(request, self.shard(key.hash), key.db as u32, key.hash, mode);
     }
 
     /// All keys are queued. True if all locks are granted already.
@@ -198,7 +202,9 @@ impl Store {
         self.lazyfreed.fetch_add(blobs.len() as u64, Relaxed);
         drop(blobs);
         let next = self.trash.lock().tables.pop();
-        let Some((shard, mut table)) = next else { return false };
+        let Some((shard, mut table)) = next else {
+            return false;
+        };
         let before = table.keys();
         let more = self.map_at(shard).drain_step(&mut table, 4096);
         self.trash_len.fetch_sub(before - table.keys(), Relaxed);
@@ -241,9 +247,12 @@ impl Store {
         change: impl FnOnce(&mut Edit<'_, '_>) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
         loop {
-            let mut keys = KeyUses::new();
-            keys.push(db, key, self.hash(key));
-            if let Ok(mut hold) = self.hold_latched(keys, now_ms, true) {
+            let keys = [KeyUse {
+                db,
+                key,
+                hash: self.hash(key),
+            }];
+            if let Ok(mut hold) = self.hold_latched(&keys, now_ms, true) {
                 let result = change(&mut hold.edit(0));
                 hold.finish();
                 return result;

@@ -99,8 +99,9 @@ fn is_literal(pattern: &[u8]) -> bool {
         .any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'))
 }
 
-fn keys_is_slow(keys_in_database: u64, args: Args<'_>) -> bool {
-    keys_in_database > KEYS_FAST_MAX && args.get(1).is_some_and(|pattern| !is_literal(pattern))
+fn keys_is_slow(keys_in_database: &dyn Fn() -> u64, args: Args<'_>) -> bool {
+    keys_in_database() > KEYS_FAST_MAX
+        && args.get(1).is_some_and(|pattern| !is_literal(pattern))
 }
 
 /// Without wildcards the pattern is the one key to look up.
@@ -235,9 +236,9 @@ fn parse_cursor(text: &[u8]) -> Option<u64> {
     })
 }
 
-fn scan_is_slow(keys_in_database: u64, args: Args<'_>) -> bool {
-    keys_in_database > SCAN_FAST_COUNT_MAX as u64
-        && args.len() > 3
+fn scan_is_slow(keys_in_database: &dyn Fn() -> u64, args: Args<'_>) -> bool {
+    args.len() > 3
+        && keys_in_database() > SCAN_FAST_COUNT_MAX as u64
         && ScanOptions::parse(args).is_ok_and(|options| options.count > SCAN_FAST_COUNT_MAX)
 }
 

@@ -179,7 +179,7 @@ pub(super) static SETRANGE: Command = Command {
 }
 .checked();
 
-fn setrange_is_slow(_keys: u64, args: Args<'_>) -> bool {
+fn setrange_is_slow(_keys: &dyn Fn() -> u64, args: Args<'_>) -> bool {
     args.get(2)
         .and_then(parse_i64)
         .is_some_and(|offset| offset > OFFSET_FAST_MAX)
