@@ -1,6 +1,12 @@
 //! Bytes in, bytes out: order, volume, back-pressure and every answer a service can give.
 
 #![cfg(not(loom))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::format_collect,
+    clippy::format_push_string,
+    reason = "tests"
+)]
 
 mod support;
 

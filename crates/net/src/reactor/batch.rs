@@ -78,6 +78,7 @@ impl<S: Service, B: Backend> Reactor<S, B> {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "an event is used up")]
     fn take_event(&mut self, event: Event<B::Pending>) {
         match event {
             Event::Readable { key, pending } => self.take_readable(key, pending),

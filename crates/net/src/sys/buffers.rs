@@ -16,7 +16,7 @@
 
 use io_uring::types::BufRingEntry;
 use io_uring::{IoUring, cqueue};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -24,7 +24,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 const RING_ENTRIES: u16 = 2048;
 const BUFFER_BYTES: usize = 4096;
 const PROVIDED_INITIAL: u16 = 256;
-const PAGE_BYTES: usize = 65536;
+const RING_BYTES: usize = RING_ENTRIES as usize * size_of::<BufRingEntry>();
+const SPACE_BYTES: usize = RING_ENTRIES as usize * BUFFER_BYTES;
 
 /// The group number under which the buffers are registered.
 pub(crate) const GROUP: u16 = 0;
@@ -49,13 +50,13 @@ impl BufferRing {
     /// Allocates and registers the buffers.
     pub(crate) fn register(ring: &IoUring) -> io::Result<Self> {
         let mut made = Self {
-            ring: allocate(ring_layout()).cast(),
-            space: allocate(space_layout()),
+            ring: map(RING_BYTES)?.cast(),
+            space: map(SPACE_BYTES)?,
             tail: 0,
             provided: 0,
         };
         let address = made.ring.as_ptr() as u64;
-        // SAFETY: the memory is page aligned, holds RING_ENTRIES entries, and lives until after the
+        // SAFETY: the memory is a mapping, so page aligned; it holds RING_ENTRIES entries, and lives until after the
         // ring is closed: the owner drops the ring first (module invariant).
         unsafe {
             ring.submitter()
@@ -107,6 +108,10 @@ impl BufferRing {
         }
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the chunk must be gone afterwards"
+    )]
     pub(crate) fn release(&mut self, chunk: Chunk) {
         self.put(chunk.id);
     }
@@ -138,27 +143,20 @@ impl BufferRing {
 
 impl Drop for BufferRing {
     fn drop(&mut self) {
-        // SAFETY: both were allocated with these layouts, and the kernel has let go of them
-        // (module invariant).
+        // SAFETY: both were mapped with these sizes, no slice of them is left (slices borrow self),
+        // and the kernel has let go of them (module invariant). They cannot fail to be unmapped.
         unsafe {
-            dealloc(self.ring.as_ptr().cast(), ring_layout());
-            dealloc(self.space.as_ptr(), space_layout());
+            let _ = munmap(self.ring.as_ptr().cast(), RING_BYTES);
+            let _ = munmap(self.space.as_ptr().cast(), SPACE_BYTES);
         }
     }
 }
 
-fn ring_layout() -> Layout {
-    let bytes = usize::from(RING_ENTRIES) * size_of::<BufRingEntry>();
-    Layout::from_size_align(bytes, PAGE_BYTES).expect("a constant, valid layout")
-}
-
-fn space_layout() -> Layout {
-    let bytes = usize::from(RING_ENTRIES) * BUFFER_BYTES;
-    Layout::from_size_align(bytes, 4096).expect("a constant, valid layout")
-}
-
-fn allocate(layout: Layout) -> NonNull<u8> {
-    // SAFETY: the layouts above are not of size zero.
-    let memory = unsafe { alloc_zeroed(layout) };
-    NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
+/// Fresh zero pages, page aligned; resident only when touched.
+fn map(bytes: usize) -> io::Result<NonNull<u8>> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address the kernel chooses touches no existing memory.
+    let memory =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE)? };
+    Ok(NonNull::new(memory.cast()).expect("a mapping is never at address zero"))
 }

@@ -58,12 +58,19 @@ pub(crate) struct Uring {
 /// What is under way for one connection.
 #[derive(Debug)]
 pub(crate) struct UringLink {
-    receiving: bool,
-    receive_cancelled: bool,
-    polling: bool,
-    poll_cancelled: bool,
+    receive: Operation,
+    hangup: Operation,
     hangup_wanted: bool,
     flight: u32,
+}
+
+/// An operation that stays with the kernel until it is cancelled or ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Absent,
+    UnderWay,
+    /// Cancelled, but its end has not been seen yet.
+    Cancelled,
 }
 
 /// A completion that concerns a receive, a poll or an accept.
@@ -100,10 +107,8 @@ impl std::fmt::Debug for Uring {
 impl Default for UringLink {
     fn default() -> Self {
         Self {
-            receiving: false,
-            receive_cancelled: false,
-            polling: false,
-            poll_cancelled: false,
+            receive: Operation::Absent,
+            hangup: Operation::Absent,
             hangup_wanted: false,
             flight: NO_FLIGHT,
         }
@@ -112,7 +117,9 @@ impl Default for UringLink {
 
 impl UringLink {
     fn is_idle(&self) -> bool {
-        !self.receiving && !self.polling && self.flight == NO_FLIGHT
+        self.receive == Operation::Absent
+            && self.hangup == Operation::Absent
+            && self.flight == NO_FLIGHT
     }
 }
 
@@ -333,34 +340,34 @@ impl Backend for Uring {
         link: &mut UringLink,
         want: Interest,
     ) -> io::Result<()> {
-        if want.read != link.receiving {
-            let user_data = KIND_RECEIVE | bits_of(key);
-            if want.read {
-                let fd = Fd(socket.as_raw_fd());
-                self.push(
-                    &opcode::RecvMulti::new(fd, GROUP)
-                        .build()
-                        .user_data(user_data),
-                );
-                link.receiving = true;
+        let fd = Fd(socket.as_raw_fd());
+        let receive = KIND_RECEIVE | bits_of(key);
+        match (want.read, link.receive) {
+            (true, Operation::Absent) => {
+                self.push(&opcode::RecvMulti::new(fd, GROUP).build().user_data(receive));
+                link.receive = Operation::UnderWay;
                 self.pending += 1;
-            } else if !link.receive_cancelled {
-                self.cancel_operation(user_data);
-                link.receive_cancelled = true;
             }
+            (false, Operation::UnderWay) => {
+                self.cancel_operation(receive);
+                link.receive = Operation::Cancelled;
+            }
+            // One that was cancelled is started anew, if still wanted, once it has ended.
+            _ => {}
         }
+        let hangup = KIND_HANGUP | bits_of(key);
         link.hangup_wanted = want.hangup;
-        if want.hangup != link.polling {
-            let user_data = KIND_HANGUP | bits_of(key);
-            if want.hangup {
-                let fd = Fd(socket.as_raw_fd());
+        match (want.hangup, link.hangup) {
+            (true, Operation::Absent) => {
                 let entry = opcode::PollAdd::new(fd, libc::POLLRDHUP as u32).build();
-                self.push(&entry.user_data(user_data));
-                link.polling = true;
-            } else if !link.poll_cancelled {
-                self.cancel_operation(user_data);
-                link.poll_cancelled = true;
+                self.push(&entry.user_data(hangup));
+                link.hangup = Operation::UnderWay;
             }
+            (false, Operation::UnderWay) => {
+                self.cancel_operation(hangup);
+                link.hangup = Operation::Cancelled;
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -373,8 +380,7 @@ impl Backend for Uring {
         pending: Completion,
     ) -> Received<Chunk> {
         if pending.kind == KIND_HANGUP {
-            link.polling = false;
-            link.poll_cancelled = false;
+            link.hangup = Operation::Absent;
             let hung_up = pending.result > 0 && link.hangup_wanted;
             return if hung_up {
                 Received::End
@@ -383,8 +389,7 @@ impl Backend for Uring {
             };
         }
         if !cqueue::more(pending.flags) {
-            link.receiving = false;
-            link.receive_cancelled = false;
+            link.receive = Operation::Absent;
         }
         match pending.result {
             0 => {
@@ -524,7 +529,7 @@ impl Flight {
             let entry = opcode::Send::new(fd, first.as_ptr(), self.len as u32);
             return entry.flags(flags).build();
         };
-        let message = self.message.get_or_insert_with(Message::new);
+        let message = self.message.get_or_insert_with(|| Box::new(Message::new()));
         message.slices.clear();
         self.len = 0;
         for segment in [first, second].into_iter().chain(segments) {
@@ -547,13 +552,13 @@ impl Flight {
 }
 
 impl Message {
-    fn new() -> Box<Self> {
+    fn new() -> Self {
         // SAFETY: a msghdr of zeros is a valid one that names no address, no data, no control.
         let header = unsafe { std::mem::zeroed() };
-        Box::new(Self {
+        Self {
             header,
             slices: Vec::new(),
-        })
+        }
     }
 }
 

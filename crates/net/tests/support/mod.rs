@@ -1,7 +1,12 @@
 //! A service with a line protocol whose commands exercise each answer a service can give, and
 //! servers over either backend.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::format_push_string,
+    reason = "tests; each file uses its part"
+)]
 
 use env::sync::Mutex;
 use net::{
