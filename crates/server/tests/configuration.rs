@@ -1,5 +1,7 @@
 //! CONFIG against redis-server 7.0: names, shown values, errors, the rewritten file.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod common;
 
 use common::{Client, Folder, PRONGHORN, Served, original};

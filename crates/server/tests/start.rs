@@ -1,5 +1,7 @@
 //! How the program starts, refuses to start, and ends.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod common;
 
 use common::{Folder, Served, run};

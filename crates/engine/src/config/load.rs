@@ -129,6 +129,9 @@ impl Config {
             let words = split_words(line)
                 .ok_or_else(|| fatal("Unbalanced quotes in configuration line".to_owned()))?;
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            if words.is_empty() {
+                continue;
+            }
             if words[0].eq_ignore_ascii_case(b"include") && words.len() == 2 {
                 if depth == INCLUDE_DEPTH_MAX {
                     return Err(fatal("Files include each other without end".to_owned()));

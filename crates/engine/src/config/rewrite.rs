@@ -106,6 +106,25 @@ fn limit_line(class: usize, limit: value::OutputLimit) -> String {
     )
 }
 
+/// Words that need no quotes as they are, others in quotes.
+fn plain_words(shown: &[u8]) -> String {
+    let is_plain = |word: &[u8]| {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".:*%_/+-".contains(byte);
+        !word.is_empty() && word.iter().all(plain)
+    };
+    let words: Vec<String> = shown
+        .split(|byte| *byte == b' ')
+        .map(|word| {
+            if is_plain(word) {
+                String::from_utf8_lossy(word).into_owned()
+            } else {
+                quote(word)
+            }
+        })
+        .collect();
+    words.join(" ")
+}
+
 /// The line that says `value`; None if no line says it best.
 fn line(row: &Directive, value: &Value) -> Option<String> {
     let shown = value::format(row.kind, value);
@@ -114,7 +133,7 @@ fn line(row: &Directive, value: &Value) -> Option<String> {
         (Kind::Text(_) | Kind::Directory | Kind::Title(_) | Kind::Events, _) => quote(&shown),
         (Kind::Memory { .. }, Value::Number(bytes)) if *bytes >= 0 => format_memory(*bytes),
         _ if shown.is_empty() => "\"\"".to_owned(),
-        _ => shown.to_text(),
+        _ => plain_words(&shown),
     };
     Some(format!("{} {words}", row.name))
 }

@@ -1,0 +1,7 @@
+//! See the body for what is checked.
+#![no_main]
+
+#[path = "../bodies/config.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
