@@ -48,8 +48,9 @@
 
 use crate::arena::{Arena, class};
 use crate::bucket::{Bucket, control, positions, tag_of};
+use crate::latch::Ready;
 use crate::overflow::Overflow;
-use crate::record::{Encoding, Header, Plan};
+use crate::record::{Encoding, Header};
 use crate::spin::SpinLock;
 use crate::sys::{self, Region};
 use crate::table::Table;
@@ -427,10 +428,10 @@ impl KeyMap {
 
     /// Stores a new record.
     #[inline]
-    pub(crate) fn store_new(&self, plan: Plan<'_>, access: u8) -> Result<u32, OutOfMemory> {
-        let reference = self.arena.alloc(class::class_of(plan.bytes()))?;
-        self.count_blob_bytes(0, plan.blob_bytes());
-        plan.write(self.arena.words(reference), access);
+    pub(crate) fn store_new(&self, ready: Ready<'_>) -> Result<u32, OutOfMemory> {
+        let reference = self.arena.alloc(class::class_of(ready.bytes()))?;
+        self.count_blob_bytes(0, ready.blob_bytes());
+        ready.write(self.arena.words(reference));
         Ok(reference)
     }
 

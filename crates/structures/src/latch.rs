@@ -13,6 +13,7 @@ use crate::arena::{OutOfMemory, class};
 use crate::bucket::{BUCKET_BYTES, Bucket, ENTRIES, control, positions, tag_of};
 use crate::keymap::{Expire, KeyMap, Probe};
 use crate::record::{Encoding, Header, Plan, VALUE_INLINE_MAX, Value, int_bytes, with_expire};
+use crate::small::Small;
 use crate::spin::Pause;
 use crate::table::{Entry, Table, links_needed, used_positions};
 use crate::view::View;
@@ -202,10 +203,11 @@ impl<'a> Latch<'a> {
         expire: Option<i64>,
     ) -> Result<Slot<'a>, OutOfMemory> {
         debug_assert!(self.find(probe).is_none(), "the key is there already");
-        let plan = plan(probe.key, value, expire);
-        let has_ttl = plan.has_ttl();
+        let mut small = Small::new();
+        let ready = Ready::new(&mut small, probe.key, value, expire, 0);
+        let has_ttl = ready.has_ttl();
         let (bucket, position) = self.vacancy()?;
-        let reference = self.map.store_new(plan, 0)?;
+        let reference = self.map.store_new(ready)?;
         bucket.set_entry(position, tag_of(probe.hash), reference);
         let bits = self.word_of(bucket) & !control::ttl(position) & !control::saved(position);
         self.set_word(
@@ -238,7 +240,9 @@ impl<'a> Latch<'a> {
             Expire::Clear => None,
             Expire::At(deadline) => Some(deadline),
         };
-        self.put(slot, plan(probe.key, value, expire), header)
+        let mut small = Small::new();
+        let ready = Ready::new(&mut small, probe.key, value, expire, header.access());
+        self.put(slot, ready, header)
     }
 
     /// Removes an entry. Gives the value if it was out of line.
@@ -597,26 +601,28 @@ impl<'a> Latch<'a> {
         let view = self.view(slot);
         view.key_into(&mut key);
         let expire = view.expire_at();
-        self.put(slot, plan(&key, value, expire), header)
+        let mut small = Small::new();
+        let ready = Ready::new(&mut small, &key, value, expire, header.access());
+        self.put(slot, ready, header)
     }
 
     fn put(
         &mut self,
         slot: Slot<'a>,
-        plan: Plan<'_>,
+        ready: Ready<'_>,
         header: Header,
     ) -> Result<(Slot<'a>, Option<Blob>), OutOfMemory> {
         let words: Words<'_> = self.map.arena.words(slot.reference);
-        let has_ttl = plan.has_ttl();
+        let has_ttl = ready.has_ttl();
         let old_class = class::class_of(header.record_bytes(words));
-        let new_class = class::class_of(plan.bytes());
+        let new_class = class::class_of(ready.bytes());
         let (reference, displaced) = if old_class == new_class {
             let displaced = self.map.empty_record(words, header);
-            self.map.count_blob_bytes(0, plan.blob_bytes());
-            plan.write(words, header.access());
+            self.map.count_blob_bytes(0, ready.blob_bytes());
+            ready.write(words);
             (slot.reference, displaced)
         } else {
-            let reference = self.map.store_new(plan, header.access())?;
+            let reference = self.map.store_new(ready)?;
             let displaced = self.map.discard_record(slot.reference);
             slot.bucket
                 .set_reference(usize::from(slot.position), reference);
@@ -665,11 +671,62 @@ impl Drop for Latch<'_> {
     }
 }
 
-#[inline]
-fn plan<'b>(key: &'b [u8], value: Value<'b>, expire: Option<i64>) -> Plan<'b> {
-    Plan::new(key, value, expire, |bytes| {
-        class::slot_bytes(class::class_of(bytes))
-    })
+/// A record about to be stored, either way.
+pub(crate) enum Ready<'b> {
+    Small(&'b Small),
+    Plan(Plan<'b>, u8),
+}
+
+impl<'b> Ready<'b> {
+    #[inline(always)]
+    fn new(
+        small: &'b mut Small,
+        key: &'b [u8],
+        value: Value<'b>,
+        expire: Option<i64>,
+        access: u8,
+    ) -> Self {
+        if small.build(key, &value, expire, access) {
+            return Self::Small(small);
+        }
+        let plan = Plan::new(key, value, expire, |bytes| {
+            class::slot_bytes(class::class_of(bytes))
+        });
+        Self::Plan(plan, access)
+    }
+
+    #[inline(always)]
+    fn has_ttl(&self) -> bool {
+        match self {
+            Self::Small(small) => small.has_ttl(),
+            Self::Plan(plan, _) => plan.has_ttl(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Small(small) => small.bytes(),
+            Self::Plan(plan, _) => plan.bytes(),
+        }
+    }
+
+    /// Bytes out of line.
+    #[inline(always)]
+    pub(crate) fn blob_bytes(&self) -> usize {
+        match self {
+            Self::Small(_) => 0,
+            Self::Plan(plan, _) => plan.blob_bytes(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn write(self, target: Words<'_>) {
+        match self {
+            Self::Small(small) => target.store_record(small.words()),
+            Self::Plan(plan, access) => plan.write(target, access),
+        }
+    }
 }
 
 const _: () = assert!(BUCKET_BYTES == 8 * 8);

@@ -17,6 +17,8 @@ mod latch;
 mod overflow;
 mod record;
 mod scan;
+#[expect(unsafe_code, reason = "buffers on the stack that are not zeroed first")]
+mod small;
 #[expect(
     unsafe_code,
     reason = "a lock's owner reaches its value through a shared reference"

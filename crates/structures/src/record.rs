@@ -75,7 +75,9 @@ const TTL_NARROW: u8 = 0x20;
 const TTL_WIDE: u8 = 0x40;
 const LONG: u8 = 0x80;
 /// Packing starts to pay here.
-const PACK_CHARACTERS_MIN: usize = 12;
+pub(crate) const PACK_CHARACTERS_MIN: usize = 12;
+/// Bytes of the short form's header.
+pub(crate) const HEADER_SHORT: usize = 4;
 const TTL_NARROW_MAX: i64 = (1 << 48) - 1;
 
 /// The first word of a record.
@@ -177,7 +179,9 @@ impl Header {
 
     #[inline(always)]
     pub(crate) fn body_offset(self) -> usize {
-        self.ttl_offset() + self.ttl_bytes()
+        /// By the flags for a narrow deadline, a wide one, and the long form.
+        const OFFSETS: [u8; 8] = [4, 10, 12, 12, 8, 14, 16, 16];
+        usize::from(OFFSETS[usize::from(self.flags() >> 5)])
     }
 
     /// Where an unpacked value (or its capacity, or its address) begins.
@@ -248,38 +252,18 @@ fn packed_equal(words: Words<'_>, offset: usize, text: &[u8]) -> bool {
 
 /// Eight characters to 56 bits.
 #[inline(always)]
-fn squeeze(word: u64) -> u64 {
+pub(crate) fn squeeze(word: u64) -> u64 {
     let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
     let word = (word & 0x0000_3fff_0000_3fff) | ((word & 0x3fff_0000_3fff_0000) >> 2);
     (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
 }
 
-/// Appends `count` characters, beginning with character `first` of the stream at byte `offset`.
-#[inline]
-pub(crate) fn unpack_to(
-    words: Words<'_>,
-    offset: usize,
-    first: usize,
-    count: usize,
-    target: &mut Vec<u8>,
-) {
-    /// A multiple of eight, so that every step begins at the same bit.
-    const STEP: usize = 256;
-    // One byte of lead-in for a first character in the middle of a group.
-    let mut buffer = [0u8; STEP / 8 * 7 + 16];
-    let start = target.len();
-    target.resize(start + count, 0);
-    let mut done = 0;
-    while done < count {
-        let size = (count - done).min(STEP);
-        let group = (first + done) / 8;
-        let skip = (first + done) % 8;
-        let bytes = pack7::packed_len(skip + size);
-        words.fill(offset + group * 7, &mut buffer[..bytes]);
-        let part = &mut target[start + done..start + done + size];
-        pack7::unpack_range(&buffer[..bytes], skip, size, part);
-        done += size;
-    }
+/// 56 bits to eight characters; higher bits are ignored.
+#[inline(always)]
+pub(crate) fn spread(bits: u64) -> u64 {
+    let word = (bits & 0x0fff_ffff) | ((bits & 0x00ff_ffff_f000_0000) << 4);
+    let word = (word & 0x0000_3fff_0000_3fff) | ((word & 0x0fff_c000_0fff_c000) << 2);
+    (word & 0x007f_007f_007f_007f) | ((word & 0x3f80_3f80_3f80_3f80) << 1)
 }
 
 /// A record about to be written: encoding chosen, size known.
@@ -392,13 +376,8 @@ impl<'a> Plan<'a> {
         let is_long =
             self.key.len() > 255 || value_len > 255 || matches!(self.body, Body::Slack { .. });
         let ttl = ttl_field(self.expire);
-        let ttl_flag = match ttl {
-            None => 0,
-            Some((_, 6)) => TTL_NARROW,
-            Some(_) => TTL_WIDE,
-        };
         let key_len = u32::try_from(self.key.len()).expect("keys are below 4 GiB");
-        let flags = format as u8 | ttl_flag | if is_long { LONG } else { 0 };
+        let flags = format as u8 | ttl_flag(ttl) | if is_long { LONG } else { 0 };
         let header = if is_long {
             (u64::from(key_len) << 32) | ((value_len as u64) << 16)
         } else {
@@ -504,16 +483,21 @@ pub(crate) fn ttl_field(expire: Option<i64>) -> Option<(i64, usize)> {
     })
 }
 
+/// The flags of a deadline field.
+pub(crate) fn ttl_flag(ttl: Option<(i64, usize)>) -> u8 {
+    match ttl {
+        None => 0,
+        Some((_, 6)) => TTL_NARROW,
+        Some(_) => TTL_WIDE,
+    }
+}
+
 /// The same record with another deadline. `record` is the old one; gives the new one.
 pub(crate) fn with_expire(words: Words<'_>, header: Header, expire: Option<i64>) -> Vec<u64> {
     let body_bytes = header.record_bytes(words) - header.body_offset();
     let ttl = ttl_field(expire);
     let body = header.ttl_offset() + ttl.map_or(0, |(_, size)| size);
-    let flag = match ttl {
-        None => 0,
-        Some((_, 6)) => TTL_NARROW,
-        Some(_) => TTL_WIDE,
-    };
+    let flag = ttl_flag(ttl);
     let header_word = (header.0 & !u64::from(TTL_NARROW | TTL_WIDE)) | u64::from(flag);
     let mut record = vec![0u64; (body + body_bytes).div_ceil(8)];
     let bytes = bytes_mut(&mut record);

@@ -5,8 +5,9 @@
 
 use crate::arena::class;
 use crate::record::{
-    Encoding, Header, KEY_INLINE_MAX, Kind, RECORD_BYTES_MAX, Value, int_from_word, unpack_to,
+    Encoding, Header, KEY_INLINE_MAX, Kind, RECORD_BYTES_MAX, Value, int_from_word,
 };
+use crate::small::unpack_to;
 use crate::words::{Words, blob_behind, blob_clone};
 use base::Blob;
 use base::number::{digits_u64, push_i64};

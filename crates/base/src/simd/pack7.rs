@@ -33,6 +33,14 @@ pub fn is_ascii(bytes: &[u8]) -> bool {
     all & HIGH_BITS == 0
 }
 
+/// Whether the processor has BMI2 and runs `pext` and `pdep` at full speed, for callers with kernels
+/// of their own.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub fn has_fast_bits() -> bool {
+    bmi2::is_fast()
+}
+
 /// Packs the ASCII bytes of `source` into the first `packed_len(source.len())` bytes of `target`,
 /// which must have that many. Bytes after these are left alone. High bits of non-ASCII bytes are lost.
 #[inline]
