@@ -4,8 +4,24 @@
 //! not begun until all its key locks are granted. A short one then runs on its own loop again; a
 //! slow one runs on the slow lane, its key locks queued from there as well, so that naming a
 //! million keys holds up nobody.
+//!
+//! The way of a slow command:
+//!
+//! ```text
+//!   submit > start: hold of the safepoint > queue for key locks > run > locks, then hold, given up
+//!                     | gate shut: claim      | busy: wait
+//!                     ` wake > submit >       ` wake > submit >
+//! ```
+//!
+//! Invariants:
+//! - A place in a lock queue of the slow lane implies a hold of the safepoint, so no table changes
+//!   its place under it.
+//! - A thread of the lane never waits for a hold or a lock: the command is put aside until woken.
+//! - What calls for a safepoint has no hold and runs on a lane of its own: while it waits for all
+//!   holds to end, the commands that have them find threads.
 
 use crate::command::Args;
+use crate::error::Error;
 use crate::execute::{self, Call};
 use crate::registry::CommandId;
 use crate::server::{Message, Server};
@@ -13,6 +29,7 @@ use crate::session::Session;
 use base::output::Output;
 use env::sync::{Arc, Mutex};
 use resp::ArgRef;
+use store::safepoint::{GateClaim, SlowHold};
 use store::slow_lane::SlowJob;
 use store::{KeyUse, LockMode, LockRequest, SlowCx, Wake};
 
@@ -47,6 +64,21 @@ pub(crate) struct Suspended {
     pub(crate) command: OwnedCommand,
     pub(crate) session: Box<Session>,
     pub(crate) request: Option<LockRequest>,
+    /// Slow lane: permission to hold key locks, or a place at the safepoint's shut gate.
+    hold: Option<SlowHold>,
+    claim: Option<GateClaim>,
+}
+
+impl Suspended {
+    fn new(command: OwnedCommand, session: Box<Session>, request: Option<LockRequest>) -> Self {
+        Suspended {
+            command,
+            session,
+            request,
+            hold: None,
+            claim: None,
+        }
+    }
 }
 
 /// One suspended command, shared between its connection, its lock request and the slow lane.
@@ -57,6 +89,8 @@ pub(crate) struct Parked {
     pub(crate) loop_index: usize,
     /// Set for a command of the slow lane.
     job: Option<Arc<SlowJob>>,
+    /// It calls for a safepoint.
+    at_safepoint: bool,
     inner: Mutex<Option<Suspended>>,
 }
 
@@ -99,16 +133,12 @@ impl Parked {
         command: OwnedCommand,
         session: Box<Session>,
     ) -> (Arc<Parked>, bool) {
-        let parked = Parked::new(server, client, loop_index, None);
+        let parked = Parked::new(server, client, loop_index, None, false);
         let request = server.store.lock_begin(parked.clone());
         let granted = {
             let mut inner = parked.inner.lock();
             let granted = queue_keys(server, &command, session.db, &request, &|| {});
-            *inner = Some(Suspended {
-                command,
-                session,
-                request: Some(request),
-            });
+            *inner = Some(Suspended::new(command, session, Some(request)));
             granted
         };
         (parked, granted)
@@ -122,12 +152,10 @@ impl Parked {
         command: OwnedCommand,
         session: Box<Session>,
     ) -> Arc<Parked> {
-        let parked = Parked::new(server, client, loop_index, Some(SlowJob::new()));
-        *parked.inner.lock() = Some(Suspended {
-            command,
-            session,
-            request: None,
-        });
+        let at_safepoint = server.registry.entry(command.id).command.at_safepoint;
+        let job = Some(SlowJob::new());
+        let parked = Parked::new(server, client, loop_index, job, at_safepoint);
+        *parked.inner.lock() = Some(Suspended::new(command, session, None));
         parked
     }
 
@@ -136,12 +164,14 @@ impl Parked {
         client: &Arc<crate::clients::Client>,
         loop_index: usize,
         job: Option<Arc<SlowJob>>,
+        at_safepoint: bool,
     ) -> Arc<Parked> {
         Arc::new(Parked {
             server: server.clone(),
             client: client.clone(),
             loop_index,
             job,
+            at_safepoint,
             inner: Mutex::new(None),
         })
     }
@@ -166,11 +196,13 @@ impl Parked {
     pub(crate) fn submit(self: &Arc<Self>, step: fn(&Arc<Self>, &SlowCx<'_>)) {
         let job = self.job.clone().expect("only slow commands are submitted");
         let own = self.clone();
-        let refused = self
-            .server
-            .store
-            .lane()
-            .submit(job, Box::new(move |cx| step(&own, cx)));
+        let store = &self.server.store;
+        let lane = if self.at_safepoint {
+            store.safepoint_lane()
+        } else {
+            store.lane()
+        };
+        let refused = lane.submit(job, Box::new(move |cx| step(&own, cx)));
         if refused.is_err() {
             self.refuse();
         }
@@ -184,10 +216,17 @@ impl Parked {
         if let Some(request) = &suspended.request {
             self.server.store.lock_end(request);
         }
+        let mut session = suspended.session;
         let mut output = Output::new();
-        let error = crate::error::Error::SlowLaneFull;
-        resp::Reply::new(&mut output, suspended.session.version).error(&error.line());
-        self.finish(suspended.session, output);
+        let (error, id) = (Error::SlowLaneFull, Some(suspended.command.id));
+        execute::refuse(
+            &self.server.lane_stats(),
+            &mut session,
+            &mut output,
+            &error,
+            id,
+        );
+        self.finish(session, output);
     }
 
     fn finish(&self, session: Box<Session>, output: Output) {
@@ -212,40 +251,79 @@ impl Parked {
         }
     }
 
-    /// First step on the slow lane: queue for the key locks, and run if they are free.
+    /// First step on the slow lane: through the gate of the safepoint.
     pub(crate) fn start_on_lane(self: &Arc<Self>, breath: &SlowCx<'_>) {
-        let Some(mut suspended) = self.inner.lock().take() else {
+        let mut inner = self.inner.lock();
+        let Some(mut suspended) = inner.take() else {
             return;
         };
-        let has_keys = {
-            let command = self.server.registry.entry(suspended.command.id).command;
-            !command.keys.is_empty() || command.key_finder.is_some()
-        };
-        if !has_keys {
+        if self.at_safepoint {
+            drop(inner);
+            self.run_on_lane(suspended, breath);
+            return;
+        }
+        let safepoint = self.server.store.safepoint();
+        match safepoint.slow_begin_or_queue(self.clone()) {
+            Ok(hold) => {
+                drop(inner);
+                suspended.hold = Some(hold);
+                self.queue_on_lane(suspended, breath);
+            }
+            Err(claim) => {
+                suspended.claim = Some(claim);
+                *inner = Some(suspended);
+            }
+        }
+    }
+
+    /// Second step: queue for the key locks, and run if they are free. Nothing is locked meanwhile
+    /// that the loop wants when the connection ends.
+    fn queue_on_lane(self: &Arc<Self>, mut suspended: Suspended, breath: &SlowCx<'_>) {
+        let command = self.server.registry.entry(suspended.command.id).command;
+        if command.keys.is_empty() && command.key_finder.is_none() {
             self.run_on_lane(suspended, breath);
             return;
         }
         let request = self.server.store.lock_begin(self.clone());
-        // Whoever is granted while we are still queueing finds `inner` empty and the grant is seen
-        // by `seal` below: a wake-up before that cannot happen.
         let db = suspended.session.db;
-        let mut inner = self.inner.lock();
         let granted = queue_keys(&self.server, &suspended.command, db, &request, &|| {
-            { let _ = breath.breathe(); }
+            let _ = breath.breathe();
         });
         suspended.request = Some(request);
         if granted {
-            drop(inner);
             self.run_on_lane(suspended, breath);
-        } else {
-            *inner = Some(suspended);
+            return;
+        }
+        *self.inner.lock() = Some(suspended);
+        // The end of the connection, or the grant, may have come while there was nothing to take.
+        if self.job.as_ref().is_some_and(|job| job.is_cancelled()) {
+            self.abandon();
+        } else if let Some(suspended) = self.take_granted() {
+            self.run_on_lane(suspended, breath);
         }
     }
 
-    /// Second step on the slow lane, after the grant.
+    /// After a wake-up: there is a hold to collect, or the locks are granted.
     pub(crate) fn resume_on_lane(self: &Arc<Self>, breath: &SlowCx<'_>) {
-        if let Some(suspended) = self.take_granted() {
-            self.run_on_lane(suspended, breath);
+        let mut inner = self.inner.lock();
+        let Some(claim) = inner.as_mut().and_then(|suspended| suspended.claim.take()) else {
+            drop(inner);
+            if let Some(suspended) = self.take_granted() {
+                self.run_on_lane(suspended, breath);
+            }
+            return;
+        };
+        let mut suspended = inner.take().expect("it had a claim");
+        match claim.collect() {
+            Ok(hold) => {
+                drop(inner);
+                suspended.hold = Some(hold);
+                self.queue_on_lane(suspended, breath);
+            }
+            Err(claim) => {
+                suspended.claim = Some(claim);
+                *inner = Some(suspended);
+            }
         }
     }
 
@@ -254,33 +332,25 @@ impl Parked {
             command,
             mut session,
             request,
+            hold,
+            claim: _,
         } = suspended;
         let stats = self.server.lane_stats();
         let mut output = Output::new();
-        {
-            // What calls for a safepoint must not be waited for by it.
-            let at_safepoint = self.server.registry.entry(command.id).command.at_safepoint;
-            let _holder = (!at_safepoint).then(|| self.server.store.safepoint().slow_begin());
-            let call = Call {
-                server: &self.server,
-                client: &self.client,
-                stats: &stats,
-                loop_index: self.loop_index,
-                now_ms: self.server.now_ms(),
-                breath: Some(breath),
-            };
-            execute::granted(&call, &mut session, &mut output, &command);
-        }
+        let call = Call {
+            server: &self.server,
+            client: &self.client,
+            stats: &stats,
+            loop_index: self.loop_index,
+            now_ms: self.server.now_ms(),
+            breath: Some(breath),
+        };
+        execute::granted(&call, &mut session, &mut output, &command);
         if let Some(request) = request {
             self.server.store.lock_end(&request);
         }
-        let finished = Finished {
-            client_id: self.client.id,
-            session,
-            output,
-        };
-        self.server
-            .post(self.loop_index, Message::Finished(Box::new(finished)));
+        drop(hold);
+        self.finish(session, output);
     }
 }
 

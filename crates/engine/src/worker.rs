@@ -55,6 +55,8 @@ struct Progress {
     planned_all: bool,
     /// Run nothing more in this batch.
     stopped: Option<Flow>,
+    /// A parked command ran in this batch, too late for what follows it to be planned.
+    resumed: bool,
     /// A complete command could not be parsed; reported once what is before it has run.
     protocol_error: Option<resp::ProtocolError>,
     output_before: usize,
@@ -423,6 +425,7 @@ impl Worker {
                     self.server.store.lock_end(&request);
                 }
                 self.restore(item.conn, session);
+                self.progress[index].resumed = true;
             }
         }
     }
@@ -650,6 +653,7 @@ impl Worker {
         match &conn.state {
             State::Suspended(_) if waiting > SUSPENDED_INPUT_BYTES_MAX => Flow::Hold,
             State::Closing => Flow::Close,
+            State::Ready if progress.resumed && waiting > 0 => Flow::Again,
             _ => Flow::Read,
         }
     }

@@ -13,8 +13,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::{Store, StoreConfig};
 
-/// Shards per loop: few enough for small machines, enough that two loops seldom meet.
-const SHARDS_PER_LOOP: usize = 16;
+/// Shards per loop: few enough that their tables are large (huge pages), enough that two loops seldom
+/// meet in one allocator.
+const SHARDS_PER_LOOP: usize = 4;
 /// Replies that are still on their way get so long at the end.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 
@@ -177,6 +178,6 @@ impl Running {
         if let Some(thread) = self.housekeeper.take() {
             let _ = thread.join();
         }
-        self.server.store.lane().stop();
+        self.server.store.stop_lanes();
     }
 }

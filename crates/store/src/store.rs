@@ -4,13 +4,20 @@ use crate::edit::Edit;
 use crate::keys::KeyUse;
 use crate::locks::{LockTable, Mode, Request, Wake};
 use crate::safepoint::Safepoint;
-use crate::slow_lane::SlowLane;
+use crate::slow_lane::{LaneLimits, SlowLane};
 use base::hash::SipKeys;
 use base::output::Blob;
 use env::sync::{Arc, CachePadded, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use structures::keymap::{Detached, OutOfMemory};
 use structures::{Config as MapConfig, KeyMap};
+
+/// Safepoints come one at a time, so more threads would only wait for each other.
+const SAFEPOINT_LANE: LaneLimits = LaneLimits {
+    threads_min: 2,
+    threads_max: 2,
+    queue_max: 1024,
+};
 
 /// Sizes fixed at start.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +41,7 @@ pub struct Store {
     pub(crate) locks: LockTable,
     safepoint: Safepoint,
     lane: SlowLane,
+    safepoint_lane: SlowLane,
     databases: usize,
     /// Keys removed by time outside commands.
     expired: AtomicU64,
@@ -78,6 +86,7 @@ impl Store {
             locks: LockTable::new(config.shards),
             safepoint: Safepoint::new(),
             lane: SlowLane::start(config.lane_threads)?,
+            safepoint_lane: SlowLane::new(SAFEPOINT_LANE),
             databases: config.databases,
             expired: AtomicU64::new(0),
             trash: Mutex::new(Trash::default()),
@@ -144,6 +153,18 @@ impl Store {
     /// Threads for slow commands.
     pub fn lane(&self) -> &SlowLane {
         &self.lane
+    }
+
+    /// Threads for commands that call for a safepoint. Apart from [`Store::lane`], because they wait
+    /// for commands that may still be in its queue.
+    pub fn safepoint_lane(&self) -> &SlowLane {
+        &self.safepoint_lane
+    }
+
+    /// Lets both lanes finish what was submitted and ends their threads.
+    pub fn stop_lanes(&self) {
+        self.safepoint_lane.stop();
+        self.lane.stop();
     }
 
     /// Begins a request for key locks.
@@ -232,6 +253,8 @@ impl Store {
             for map in self.maps() {
                 map.swap_tables(a, b);
             }
+            self.mark_locked_keys(a);
+            self.mark_locked_keys(b);
         });
     }
 
@@ -315,8 +338,21 @@ impl Store {
                     self.trash.lock().tables.push((shard, table));
                 }
             }
+            self.mark_locked_keys(db);
         }
         removed
+    }
+
+    /// Key locks belong to a database by its number, the bits that point to them to its table. When
+    /// another table has taken its place, parked commands may have entries: their keys' buckets are
+    /// marked anew. At a safepoint, when all latches are free.
+    fn mark_locked_keys(&self, db: usize) {
+        for shard in 0..self.shards() {
+            for hash in self.locks.hashes_of(shard, db as u32) {
+                self.latch_surely(&KeyUse { db, key: b"", hash })
+                    .set_key_locked(true);
+            }
+        }
     }
 }
 

@@ -149,6 +149,16 @@ impl LockTable {
         self.shards[shard].keys.load(Ordering::Acquire)
     }
 
+    /// Hashes of the keys of a database that have a queue.
+    pub fn hashes_of(&self, shard: usize, db: u32) -> Vec<u64> {
+        if self.entries_in(shard) == 0 {
+            return Vec::new();
+        }
+        let queues = self.shards[shard].queues.lock();
+        let own = queues.keys().filter(|&&(entry_db, _)| entry_db == db);
+        own.map(|&(_, hash)| hash).collect()
+    }
+
     /// May some entry of this database have a hash for which `matches` is true? With the latch of a
     /// bucket held, false means that the bucket's key-locked bit may be cleared. Answers true
     /// without looking if the shard has very many entries: a stale bit costs a look-up, a long
