@@ -3,6 +3,7 @@
 
 mod apply;
 mod args;
+mod compat;
 mod host;
 mod housekeeping;
 mod launch;
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
         Request::Help => usage::help(),
         Request::PrintConf => engine::config::example_file(),
         Request::PrintConfigDocs => engine::config::reference(),
-        Request::PrintCompat => String::new(),
+        Request::PrintCompat => compat::document(),
     };
     print!("{text}");
     ExitCode::SUCCESS

@@ -104,6 +104,7 @@ fn generated_files_are_up_to_date() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let folder = Folder::new("generated");
     for (flag, path) in [
+        ("--print-compat", "COMPAT.md"),
         ("--print-conf", "pronghorn.conf"),
         ("--print-config-docs", "docs/configuration.md"),
     ] {

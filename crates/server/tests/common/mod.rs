@@ -145,10 +145,12 @@ pub(crate) struct Client(BufReader<UnixStream>);
 
 impl Client {
     pub(crate) fn call(&mut self, args: &[&str]) -> Reply {
-        let mut request = format!("*{}\r\n", args.len());
-        for arg in args {
-            request += &format!("${}\r\n{arg}\r\n", arg.len());
-        }
+        let mut request = vec![format!("*{}\r\n", args.len())];
+        request.extend(
+            args.iter()
+                .map(|arg| format!("${}\r\n{arg}\r\n", arg.len())),
+        );
+        let request = request.concat();
         self.0.get_mut().write_all(request.as_bytes()).unwrap();
         self.reply()
     }
