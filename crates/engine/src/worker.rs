@@ -19,7 +19,7 @@ use resp::{ArgRef, Limits, Parsed};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Commands planned before they are run.
-const CHUNK_COMMANDS: usize = 256;
+const CHUNK_COMMANDS: usize = 64;
 /// Unsent output at which a connection's next commands wait for it to drain, bytes.
 const OUTPUT_PAUSE_BYTES: usize = 4 << 20;
 /// Input kept for a suspended connection before reading stops, bytes.

@@ -2,74 +2,86 @@
 //!
 //! It is spun on, and the processor is given away when the owner seems not to be running. It is
 //! never held across a system call that can block, and never while a bucket latch is waited for.
+//!
+//! A model checker cannot see that spinning ends, so for it the lock is one it knows.
 
-use env::sync::atomic::{AtomicBool, Ordering};
-use std::cell::UnsafeCell;
-use std::ops::{Deref, DerefMut};
+#[cfg(loom)]
+pub(crate) type SpinLock<T> = env::sync::Mutex<T>;
 
-pub(crate) struct SpinLock<T> {
-    locked: AtomicBool,
-    value: UnsafeCell<T>,
-}
+#[cfg(not(loom))]
+pub(crate) use real::SpinLock;
 
-// SAFETY: `value` is reached only through a guard, and `locked` lets one guard exist at a time; the
-// acquire/release pair on `locked` orders one owner's accesses before the next one's.
-unsafe impl<T: Send> Sync for SpinLock<T> {}
+#[cfg(not(loom))]
+mod real {
+    use super::Pause;
+    use env::sync::atomic::{AtomicBool, Ordering};
+    use std::cell::UnsafeCell;
+    use std::ops::{Deref, DerefMut};
 
-impl<T> SpinLock<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self {
-            locked: AtomicBool::new(false),
-            value: UnsafeCell::new(value),
-        }
+    pub(crate) struct SpinLock<T> {
+        locked: AtomicBool,
+        value: UnsafeCell<T>,
     }
 
-    #[inline]
-    pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
-        let mut pause = Pause::new();
-        while self.locked.swap(true, Ordering::Acquire) {
-            while self.locked.load(Ordering::Relaxed) {
-                pause.wait();
+    // SAFETY: `value` is reached only through a guard, and `locked` lets one guard exist at a time; the
+    // acquire/release pair on `locked` orders one owner's accesses before the next one's.
+    unsafe impl<T: Send> Sync for SpinLock<T> {}
+
+    impl<T> SpinLock<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self {
+                locked: AtomicBool::new(false),
+                value: UnsafeCell::new(value),
             }
         }
-        SpinGuard { lock: self }
-    }
 
-    #[inline]
-    pub(crate) fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
-        if self.locked.load(Ordering::Relaxed) || self.locked.swap(true, Ordering::Acquire) {
-            return None;
+        #[inline]
+        pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
+            let mut pause = Pause::new();
+            while self.locked.swap(true, Ordering::Acquire) {
+                while self.locked.load(Ordering::Relaxed) {
+                    pause.wait();
+                }
+            }
+            SpinGuard { lock: self }
         }
-        Some(SpinGuard { lock: self })
+
+        #[inline]
+        pub(crate) fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
+            if self.locked.load(Ordering::Relaxed) || self.locked.swap(true, Ordering::Acquire) {
+                return None;
+            }
+            Some(SpinGuard { lock: self })
+        }
     }
-}
 
-pub(crate) struct SpinGuard<'a, T> {
-    lock: &'a SpinLock<T>,
-}
-
-impl<T> Deref for SpinGuard<'_, T> {
-    type Target = T;
-
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        // SAFETY: this guard exists, so its thread owns the lock and no other guard does.
-        unsafe { &*self.lock.value.get() }
+    pub(crate) struct SpinGuard<'a, T> {
+        lock: &'a SpinLock<T>,
     }
-}
 
-impl<T> DerefMut for SpinGuard<'_, T> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and `&mut self` makes this the only reference made from the guard.
-        unsafe { &mut *self.lock.value.get() }
+    impl<T> Deref for SpinGuard<'_, T> {
+        type Target = T;
+
+        #[inline(always)]
+        fn deref(&self) -> &T {
+            // SAFETY: this guard exists, so its thread owns the lock and no other guard does.
+            unsafe { &*self.lock.value.get() }
+        }
     }
-}
 
-impl<T> Drop for SpinGuard<'_, T> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.lock.locked.store(false, Ordering::Release);
+    impl<T> DerefMut for SpinGuard<'_, T> {
+        #[inline(always)]
+        fn deref_mut(&mut self) -> &mut T {
+            // SAFETY: as above, and `&mut self` makes this the only reference made from the guard.
+            unsafe { &mut *self.lock.value.get() }
+        }
+    }
+
+    impl<T> Drop for SpinGuard<'_, T> {
+        #[inline(always)]
+        fn drop(&mut self) {
+            self.lock.locked.store(false, Ordering::Release);
+        }
     }
 }
 

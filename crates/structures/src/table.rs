@@ -384,7 +384,7 @@ impl Maintenance {
 
     fn memory_step(&mut self, region: &Region, alive: u64) -> bool {
         let huge = HUGE_PAGE_BYTES as u64;
-        if self.collapsed + huge <= alive {
+        if self.collapsed + huge / 16 * 15 <= alive {
             region.collapse(self.collapsed as usize, HUGE_PAGE_BYTES);
             self.collapsed += huge;
             return true;

@@ -69,8 +69,10 @@ struct State {
     page_runs: Vec<u32>,
     pages: Pages,
     used_bytes: u64,
-    /// First byte not yet looked at for huge pages.
-    collapsed: usize,
+    /// Stretches of a huge page that were mapped by one.
+    huge: Vec<bool>,
+    /// The stretch to look at next.
+    huge_next: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -97,6 +99,10 @@ struct Run {
 }
 
 const NONE: u32 = u32::MAX;
+/// Pages of a stretch that may be without memory when it is mapped by a huge page, in parts of all.
+const UNTOUCHED_SHARE: usize = 50;
+/// Stretches looked at in one step.
+const STRETCHES_PER_STEP: usize = 16;
 /// Free blocks kept for the next growth before memory is returned, in parts of all blocks.
 const IDLE_SHARE: usize = 64;
 
@@ -117,7 +123,8 @@ impl Arena {
                 page_runs: Vec::new(),
                 pages: Pages::new(bytes.min((8 << 32) - BLOCK_BYTES)),
                 used_bytes: 0,
-                collapsed: 0,
+                huge: Vec::new(),
+                huge_next: 0,
             })),
         })
     }
@@ -244,32 +251,23 @@ impl Arena {
         // The block is in no list, so nobody allocates from it meanwhile.
         self.region
             .discard(block as usize * BLOCK_BYTES, BLOCK_BYTES);
-        self.state.lock().pages.returned(block);
+        let mut state = self.state.lock();
+        state.pages.returned(block);
+        let stretch = block as usize * BLOCK_BYTES / HUGE_PAGE_BYTES;
+        if let Some(huge) = state.huge.get_mut(stretch) {
+            *huge = false;
+        }
         true
     }
 
-    /// Maps the next stretch that is in use from end to end by a huge page. Gives whether it did.
-    /// Stretches are looked at once, in order of address, when the arena has grown past them.
+    /// Looks at the next stretches, round and round, and maps the first by a huge page whose pages
+    /// are all but a few in use already, so that nearly no memory is added. Gives whether it did.
     pub(crate) fn collapse_step(&self) -> bool {
-        let offset = {
-            let mut state = self.state.lock();
-            let blocks = (HUGE_PAGE_BYTES / BLOCK_BYTES) as u32;
-            let first = (state.collapsed / BLOCK_BYTES) as u32;
-            if first + blocks > state.pages.frontier() {
-                return false;
-            }
-            let is_full = (first..first + blocks).all(|block| state.block_is_touched(block));
-            if !is_full && state.pages.frontier() < first + 4 * blocks {
-                return false;
-            }
-            let offset = state.collapsed;
-            state.collapsed += HUGE_PAGE_BYTES;
-            if !is_full {
-                return true;
-            }
-            offset
+        let Some(stretch) = self.state.lock().stretch_to_collapse() else {
+            return false;
         };
-        self.region.collapse(offset, HUGE_PAGE_BYTES);
+        self.region
+            .collapse(stretch * HUGE_PAGE_BYTES, HUGE_PAGE_BYTES);
         true
     }
 }
@@ -353,19 +351,39 @@ impl State {
         }
     }
 
-    /// Whether every page of the block is in use and was written to.
-    fn block_is_touched(&self, block: u32) -> bool {
-        let first = (block << ORDER_MAX) as usize;
-        let pages = first.max(1)..first + (1 << ORDER_MAX);
-        (block == 0 || self.pages.is_full(block))
-            && pages.clone().all(|page| {
-                self.page_runs.get(page).is_some_and(|&index| {
-                    index != NONE && {
-                        let run = &self.runs[index as usize];
-                        run.fresh == run.capacity
-                    }
-                })
-            })
+    /// A stretch worth a huge page, among the next few.
+    fn stretch_to_collapse(&mut self) -> Option<usize> {
+        let pages = HUGE_PAGE_BYTES / PAGE_BYTES;
+        let stretches = self.pages.frontier() as usize * BLOCK_BYTES / HUGE_PAGE_BYTES;
+        self.huge.resize(stretches.max(self.huge.len()), false);
+        for _ in 0..stretches.min(STRETCHES_PER_STEP) {
+            let stretch = self.huge_next % stretches;
+            self.huge_next = stretch + 1;
+            if self.huge[stretch] {
+                continue;
+            }
+            let first = stretch * pages;
+            let touched = (first..first + pages)
+                .filter(|&page| self.is_touched(page))
+                .count();
+            if touched + pages / UNTOUCHED_SHARE >= pages {
+                self.huge[stretch] = true;
+                return Some(stretch);
+            }
+        }
+        None
+    }
+
+    /// Is there memory behind this page, because a slot in it was handed out?
+    fn is_touched(&self, page: usize) -> bool {
+        match self.page_runs.get(page) {
+            Some(&index) if index != NONE => {
+                let run = &self.runs[index as usize];
+                let slot = slot_bytes(usize::from(run.class));
+                (page - run.page as usize) * PAGE_BYTES < usize::from(run.fresh) * slot
+            }
+            _ => false,
+        }
     }
 }
 

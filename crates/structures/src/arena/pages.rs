@@ -95,11 +95,6 @@ impl Pages {
         self.blocks.len() as u32
     }
 
-    /// Whether no page of the block is free.
-    pub(crate) fn is_full(&self, block: u32) -> bool {
-        self.blocks[block as usize].free == 0
-    }
-
     fn take_partial(&mut self, order: u32) -> Option<u32> {
         let mut at = self.partial.len();
         let mut looked = 0;
