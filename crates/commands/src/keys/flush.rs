@@ -66,7 +66,7 @@ fn flushall(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
 /// only the asking client notices.
 fn flush(cx: &mut Cx<'_>, args: Args<'_>, db: Option<usize>) -> Outcome {
     let wait = match args.len() {
-        1 => true,
+        1 => !cx.server.config.lazyfree_lazy_user_flush(),
         2 if args[1].eq_ignore_ascii_case(b"SYNC") => true,
         2 if args[1].eq_ignore_ascii_case(b"ASYNC") => false,
         _ => return Err(Error::Syntax),

@@ -92,7 +92,7 @@ impl Chapter {
             Chapter::Clients => "Clients and limits",
             Chapter::Memory => "Memory",
             Chapter::Timing => "Housekeeping",
-            Chapter::Observation => "Slow log and latency",
+            Chapter::Observation => "Slow log",
             Chapter::Shutdown => "Shutdown",
             Chapter::Missing => "Directives of features that are not there yet",
         }

@@ -216,15 +216,6 @@ impl Config {
             .collect()
     }
 
-    /// Percentiles of INFO latencystats.
-    pub fn latency_percentiles(&self) -> Vec<f64> {
-        let index = const { table::number_of("latency-tracking-info-percentiles") };
-        let text = self.text(index).to_text();
-        text.split(' ')
-            .filter_map(|word| word.parse().ok())
-            .collect()
-    }
-
     /// The first of `oom-score-adj-values`.
     pub fn oom_score_own(&self) -> i64 {
         let text = self
@@ -349,7 +340,6 @@ numbers! {
     active_expire_effort: u32 = "active-expire-effort";
     slowlog_log_slower_than: i64 = "slowlog-log-slower-than";
     slowlog_max_len: usize = "slowlog-max-len";
-    latency_monitor_threshold: i64 = "latency-monitor-threshold";
     shutdown_timeout_s: u64 = "shutdown-timeout";
     shutdown_on_sigint_mask: i64 = "shutdown-on-sigint";
     shutdown_on_sigterm_mask: i64 = "shutdown-on-sigterm";
@@ -366,7 +356,6 @@ flags! {
     lazyfree_lazy_server_del = "lazyfree-lazy-server-del";
     lazyfree_lazy_user_del = "lazyfree-lazy-user-del";
     lazyfree_lazy_user_flush = "lazyfree-lazy-user-flush";
-    latency_tracking = "latency-tracking";
 }
 
 others! {

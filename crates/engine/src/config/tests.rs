@@ -122,6 +122,7 @@ fn other_values_than_the_default_need_the_feature() {
             Kind::SavePoints => "60 1".to_owned(),
             Kind::Events => "KEA".to_owned(),
             Kind::Primary => "host 6379".to_owned(),
+            Kind::Percentiles(_) => "1 2".to_owned(),
             _ => "something".to_owned(),
         };
         let error = load(&format!("{} {other}", row.name))

@@ -280,6 +280,13 @@ pub(super) const ROWS: &[Directive] = &[
     // Others.
     Directive::special("notify-keyspace-events", Kind::Events).needs(EVENTS),
     Directive::integer("tracking-table-max-keys", 1_000_000, 0, i64::MAX).needs(TRACKING),
+    Directive::integer("latency-monitor-threshold", 0, 0, i64::MAX).needs("the latency monitor"),
+    Directive::flag("latency-tracking", true).needs("latency statistics of commands"),
+    Directive::special(
+        "latency-tracking-info-percentiles",
+        Kind::Percentiles("50 99 99.9"),
+    )
+    .needs("latency statistics of commands"),
     Directive::flag("activedefrag", false).needs(DEFRAG),
     Directive::integer("active-defrag-cycle-min", 1, 1, 99).needs(DEFRAG),
     Directive::integer("active-defrag-cycle-max", 25, 1, 99).needs(DEFRAG),

@@ -1,6 +1,6 @@
-//! Housekeeping, slow log, latency, shutdown.
+//! Housekeeping, slow log, shutdown.
 
-use crate::config::directive::{Chapter, Directive, Effect, Kind};
+use crate::config::directive::{Chapter, Directive, Effect};
 
 const INT_MAX: i64 = i32::MAX as i64;
 const SHUTDOWN: &[&str] = &["default", "save", "nosave", "now", "force"];
@@ -26,25 +26,10 @@ pub(super) const ROWS: &[Directive] = &[
         Chapter::Observation,
         "Most entries of the slow log; the oldest go first.",
     ),
-    Directive::integer("latency-monitor-threshold", 0, 0, i64::MAX).doc(
-        Chapter::Observation,
-        "Milliseconds from which an event is noted by the latency monitor. 0 turns it off.",
-    ),
-    Directive::flag("latency-tracking", true).doc(
-        Chapter::Observation,
-        "Keep a distribution of execution times per command, shown by INFO latencystats.",
-    ),
-    Directive::special(
-        "latency-tracking-info-percentiles",
-        Kind::Percentiles("50 99 99.9"),
-    )
-    .doc(
-        Chapter::Observation,
-        "Percentiles that INFO latencystats shows.",
-    ),
     Directive::integer("shutdown-timeout", 10, 0, INT_MAX).doc(
         Chapter::Shutdown,
-        "Seconds that a shutdown waits at most for replies and replicas before it goes on.",
+        "Seconds that a shutdown waits at most for replicas that lag behind. Without replicas nothing is \
+         waited for.",
     ),
     Directive::choices("shutdown-on-sigint", "default", SHUTDOWN).doc(
         Chapter::Shutdown,
