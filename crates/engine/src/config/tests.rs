@@ -426,13 +426,8 @@ fn a_rewritten_file_keeps_what_people_wrote() {
         "a second time changes nothing"
     );
     let again = load(&rewritten).unwrap();
-    for index in 0..ROWS.len() {
-        assert_eq!(
-            again.shown(index),
-            config.shown(index),
-            "{}",
-            ROWS[index].name
-        );
+    for (index, row) in ROWS.iter().enumerate() {
+        assert_eq!(again.shown(index), config.shown(index), "{}", row.name);
     }
 }
 
