@@ -22,6 +22,8 @@ fn explore(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
+    // Only the model of three threads comes near.
+    builder.max_duration = Some(std::time::Duration::from_secs(100));
     let executions = std::sync::atomic::AtomicU64::new(0);
     let executions = std::sync::Arc::new(executions);
     let counter = std::sync::Arc::clone(&executions);
@@ -245,6 +247,32 @@ fn loom_read_against_slab_reuse() {
         writer.join().unwrap();
         assert_eq!(read(&map, &map.probe(&first)).0, Seen::Miss);
         assert_eq!(read(&map, &map.probe(&second)), (Seen::Hit, Some(2)));
+    });
+}
+
+/// As above, but the slot goes from thread to thread: the one that reuses it latched its bucket before
+/// the other freed the slot, so only the allocator's fence orders the two.
+#[test]
+fn loom_read_against_slab_handed_over() {
+    explore(PREEMPTIONS, || {
+        let map = Arc::new(map());
+        let first = keys(&map, 0, 1, 1).remove(0);
+        let second = keys(&map, 1, 1, 1).remove(0);
+        insert(&map, &first, 1);
+        let remover = {
+            let (map, first) = (Arc::clone(&map), first.clone());
+            thread::spawn(move || remove(&map, &first))
+        };
+        let inserter = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || insert(&map, &second, 2))
+        };
+        match read(&map, &map.probe(&first)) {
+            (Seen::Hit, mark) => assert_eq!(mark, Some(1), "another key's value"),
+            (Seen::Miss | Seen::Busy, _) => (),
+        }
+        remover.join().unwrap();
+        inserter.join().unwrap();
     });
 }
 

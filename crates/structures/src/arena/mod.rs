@@ -153,6 +153,8 @@ impl Arena {
         let first = self.region.base().wrapping_add(reference as usize);
         sys::prefetch(first);
         sys::prefetch(first.wrapping_add(8));
+        // Records of a hundred bytes reach into a third line as often as not.
+        sys::prefetch(first.wrapping_add(12));
     }
 
     /// A slot of a class. Its words are garbage.
@@ -320,6 +322,8 @@ impl State {
         }
         class.pages -= 1 << run.order;
         self.unlink(index);
+        let pages = run.page as usize..(run.page + (1 << run.order)) as usize;
+        self.page_runs[pages].fill(NONE);
         self.pages.give(run.page, u32::from(run.order));
         self.free_runs.push(index);
     }
