@@ -19,7 +19,9 @@ use resp::{ArgRef, Limits, Parsed};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Commands planned before they are run.
-const CHUNK_COMMANDS: usize = 64;
+const CHUNK_COMMANDS: usize = 128;
+/// Records are asked for so many commands before they are needed: memory answers while those run.
+const PREFETCH_AHEAD: usize = 8;
 /// Unsent output at which a connection's next commands wait for it to drain, bytes.
 const OUTPUT_PAUSE_BYTES: usize = 4 << 20;
 /// Input kept for a suspended connection before reading stops, bytes.
@@ -31,6 +33,8 @@ const EXACT_TIMING_BELOW_US: i64 = 1000;
 #[derive(Debug, Clone, Copy)]
 struct Planned {
     item: u32,
+    /// Database selected when it was planned; for prefetching only.
+    db: u32,
     /// Registry index, `UNKNOWN` if there is no such command.
     id: u16,
     first_arg: u32,
@@ -171,7 +175,7 @@ impl Worker {
 
     /// First step: takes the input in and plans the first chunk. [`Worker::run`] follows: between the
     /// two the loop is inside the safepoint's critical region.
-    pub fn prepare(&mut self, items: &mut dyn Items) {
+    pub fn prepare(&mut self, items: &mut impl Items) {
         self.progress.clear();
         self.next_item = 0;
         for index in 0..items.len() {
@@ -200,7 +204,7 @@ impl Worker {
     }
 
     /// Plans the next chunk.
-    fn plan(&mut self, items: &mut dyn Items) {
+    fn plan(&mut self, items: &mut impl Items) {
         self.planned.clear();
         self.refs.clear();
         self.hashes.clear();
@@ -223,19 +227,6 @@ impl Worker {
             {
                 // A session that may change how the rest is parsed: run what is planned first.
                 break;
-            }
-        }
-        for planned in &self.planned {
-            let hashes =
-                planned.first_hash as usize..(planned.first_hash + planned.hashes) as usize;
-            let db = items
-                .item(planned.item as usize)
-                .conn
-                .client
-                .db
-                .load(Relaxed) as usize;
-            for hash in &self.hashes[hashes] {
-                self.server.store.prefetch_record(db, *hash);
             }
         }
     }
@@ -331,6 +322,7 @@ impl Worker {
         }
         self.planned.push(Planned {
             item: index as u32,
+            db: db as u32,
             id: name.map_or(UNKNOWN, |id| id.0),
             first_arg: first_arg as u32,
             args: (self.refs.len() - first_arg) as u32,
@@ -383,7 +375,7 @@ impl Worker {
     }
 
     /// Second step: runs everything, chunk by chunk.
-    pub fn run(&mut self, items: &mut dyn Items) {
+    pub fn run(&mut self, items: &mut impl Items) {
         let now_ms = self.server.now_ms();
         self.resume_suspended(items, now_ms);
         loop {
@@ -400,7 +392,7 @@ impl Worker {
     }
 
     /// Connections whose parked command may run now.
-    fn resume_suspended(&mut self, items: &mut dyn Items, now_ms: i64) {
+    fn resume_suspended(&mut self, items: &mut impl Items, now_ms: i64) {
         for index in 0..items.len() {
             let item = items.item(index);
             let State::Suspended(parked) = &item.conn.state else {
@@ -441,13 +433,19 @@ impl Worker {
         conn.session = Some(session);
     }
 
-    fn run_chunk(&mut self, items: &mut dyn Items, now_ms: i64) {
+    fn run_chunk(&mut self, items: &mut impl Items, now_ms: i64) {
         let planned = std::mem::take(&mut self.planned);
         let refs = std::mem::take(&mut self.refs);
         let hashes = std::mem::take(&mut self.hashes);
         self.timer.exact = exact_timing(&self.server.config);
         self.timer.started_ns = env::clock::monotonic_ns();
-        for plan in &planned {
+        for plan in planned.iter().take(PREFETCH_AHEAD) {
+            self.prefetch_records(plan, &hashes);
+        }
+        for (at, plan) in planned.iter().enumerate() {
+            if let Some(ahead) = planned.get(at + PREFETCH_AHEAD) {
+                self.prefetch_records(ahead, &hashes);
+            }
             let index = plan.item as usize;
             if self.progress[index].stopped.is_some() {
                 continue;
@@ -461,6 +459,15 @@ impl Worker {
         self.planned = planned;
         self.refs = refs;
         self.hashes = hashes;
+    }
+
+    /// Their buckets were asked for when the command was planned.
+    #[inline]
+    fn prefetch_records(&self, plan: &Planned, hashes: &[u64]) {
+        let own = plan.first_hash as usize..(plan.first_hash + plan.hashes) as usize;
+        for hash in &hashes[own] {
+            self.server.store.prefetch_record(plan.db as usize, *hash);
+        }
     }
 
     #[inline]
