@@ -6,6 +6,9 @@
 //! redis-server, which proves that the expectations themselves are right. `transcripts/README.md`
 //! tells how to write one.
 //!
+//! Beside them, tests of what transcripts cannot show: concurrent clients ([`history`]) and hostile
+//! ones.
+//!
 //! This crate starts processes and speaks its own RESP; it never uses the server's crates.
 
 #![forbid(unsafe_code)]
@@ -22,6 +25,9 @@ pub mod transcript;
 pub mod notation;
 pub mod quoting;
 pub mod value;
+
+pub mod history;
+pub mod random;
 
 pub mod connection;
 pub mod process;
