@@ -11,7 +11,7 @@
 )]
 
 use conformance::connection::{Connection, REPLY_WAIT_MAX, Received, encode};
-use conformance::history::{self, Event, KEYS, Keyspace, Operation, Text};
+use conformance::history::{self, Event, KEYS, Keyspace, Operation, Text, Verdict};
 use conformance::notation::Protocol;
 use conformance::process::{Program, Server};
 use conformance::random::Random;
@@ -30,9 +30,9 @@ fn number_from_environment(name: &str, default: u64) -> u64 {
 }
 
 fn text(random: &mut Random, next: u64) -> Arc<[u8]> {
-    match random.below(8) {
-        0..4 => random.below(100).to_string().into_bytes().into(),
-        4..7 => format!("value-{next}").into_bytes().into(),
+    match random.below(32) {
+        0..18 => random.below(100).to_string().into_bytes().into(),
+        18..31 => format!("value-{next}").into_bytes().into(),
         // Out of line.
         _ => format!("{next:<17000}").into_bytes().into(),
     }
@@ -182,6 +182,7 @@ fn check(threads: usize, backend: &str) {
     let stop = AtomicBool::new(false);
     let mut random = Random::new(seed);
     let (began, mut histories, mut operations) = (Instant::now(), 0, 0);
+    let mut undecided = 0;
     thread::scope(|scope| {
         // Ends the disturber also when a check fails.
         let _stopper = Stopper(&stop);
@@ -218,8 +219,10 @@ fn check(threads: usize, backend: &str) {
                 answered_ns: now_ns,
                 reply: Value::Array(values.collect()),
             }]);
+            let verdict = history::judge(&start, &clients);
+            undecided += usize::from(verdict == Verdict::Undecided);
             assert!(
-                history::is_linearizable(&start, &clients),
+                verdict != Verdict::Impossible,
                 "seed {seed}, history {histories}: no order explains\n{}",
                 history::describe(&start, &clients)
             );
@@ -227,7 +230,8 @@ fn check(threads: usize, backend: &str) {
             start = end;
         }
     });
-    println!("{histories} histories, {operations} operations");
+    println!("{histories} histories, {undecided} undecided, {operations} operations");
+    assert!(undecided * 20 <= histories, "hardly anything was decided");
 }
 
 struct Stopper<'a>(&'a AtomicBool);
