@@ -65,7 +65,11 @@ pub(crate) fn execute(
     }
     let store = &call.server.store;
     let mut keys = KeyUses::new();
-    if let Some(spec) = entry.simple_keys
+    if entry.one_key > 0 {
+        let key = args.at(entry.one_key);
+        let hash = hashes.first().copied().unwrap_or_else(|| store.hash(key));
+        keys.push(session.db, key, hash);
+    } else if let Some(spec) = entry.simple_keys
         && command.key_finder.is_none()
     {
         for (index, at) in spec.positions(args.len()).enumerate() {
@@ -169,7 +173,7 @@ pub(crate) fn granted(
 struct Rerun;
 
 /// Runs the handler once.
-#[inline]
+#[inline(always)]
 fn attempt(
     call: &Call<'_>,
     session: &mut Session,

@@ -31,8 +31,8 @@ pub(crate) fn admit(
     if !session.authenticated && !entry.command.flags.has(Flags::NO_AUTH) {
         return refuse(Error::NoAuth);
     }
-    if entry.command.name == "DEBUG" || entry.parent.is_some() {
-        debug_allowed(server, session, entry).map_err(|error| (error, Some(id)))?;
+    if entry.debug && !server.debug_enabled(session) {
+        return refuse(debug_refused());
     }
     Ok(id)
 }
@@ -75,17 +75,10 @@ fn unknown(args: Args<'_>) -> Error {
 }
 
 /// DEBUG is for the operator only: `enable-debug-command`.
-fn debug_allowed(server: &Server, session: &Session, entry: &Entry) -> Result<(), Error> {
-    let debug = match entry.parent {
-        Some(parent) => server.registry.entry(parent).command.name == "DEBUG",
-        None => entry.command.name == "DEBUG",
-    };
-    if !debug || server.debug_enabled(session) {
-        return Ok(());
-    }
-    Err(Error::text(
+fn debug_refused() -> Error {
+    Error::text(
         "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can \
          run it from a local connection, otherwise you need to set this option in the configuration \
          file, and then restart the server.",
-    ))
+    )
 }

@@ -18,8 +18,10 @@ pub struct Entry {
     pub parent: Option<CommandId>,
     /// Subcommands in table order.
     pub children: Vec<CommandId>,
-    /// Position of the first key if it is at a fixed place (what prefetching looks at), else 0.
-    pub first_key: usize,
+    /// Position of its only key, if it has exactly one at a fixed place within its arity, else 0.
+    pub one_key: usize,
+    /// DEBUG or one of its subcommands.
+    pub debug: bool,
     /// All its keys are in one run at fixed places.
     pub simple_keys: Option<KeySpec>,
     /// It takes about a microsecond: such commands share clock readings.
@@ -126,7 +128,17 @@ impl Registry {
             full_name,
             parent,
             children: Vec::new(),
-            first_key: simple_keys.map_or(0, |spec| spec.first),
+            one_key: match simple_keys {
+                Some(spec)
+                    if spec.last == 0
+                        && command.key_finder.is_none()
+                        && command.arity.unsigned_abs() as usize > spec.first =>
+                {
+                    spec.first
+                }
+                _ => 0,
+            },
+            debug: command.name == "DEBUG" || parent.is_some_and(|parent| self.entry(parent).debug),
             quick: command.flags.has(Flags::FAST)
                 || (command.group == Group::String && command.slow.is_none()),
             simple_keys,

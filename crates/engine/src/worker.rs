@@ -360,6 +360,14 @@ impl Worker {
     #[inline]
     fn hash_keys(&mut self, id: CommandId, source: &[u8], first_arg: usize, db: usize) {
         let entry = self.server.registry.entry(id);
+        if entry.one_key > 0 {
+            if let Some(arg) = self.refs.get(first_arg + entry.one_key) {
+                let hash = self.server.store.hash(&source[arg.range()]);
+                self.server.store.prefetch_bucket(db, hash);
+                self.hashes.push(hash);
+            }
+            return;
+        }
         let Some(spec) = entry.simple_keys else {
             return;
         };

@@ -23,8 +23,8 @@ pub struct Edit<'h, 'a> {
     latch: LatchRef<'h, 'a>,
     probe: Probe<'a>,
     slot: Option<Slot<'a>>,
-    edits: &'h mut u64,
-    dropped: &'h mut Vec<Blob>,
+    edits: &'h mut u32,
+    dropped: &'h mut Option<Box<Vec<Blob>>>,
     grew: &'h mut bool,
 }
 
@@ -87,9 +87,15 @@ impl<'h, 'a> Edit<'h, 'a> {
         }
     }
 
+    fn drop_later(&mut self, blob: Option<Blob>) {
+        if let Some(blob) = blob {
+            self.dropped.get_or_insert_default().push(blob);
+        }
+    }
+
     fn take_out(&mut self, slot: Slot<'a>) {
         let blob = self.latch_mut().remove(slot);
-        self.dropped.extend(blob);
+        self.drop_later(blob);
         self.slot = None;
         *self.grew = true;
     }
@@ -121,7 +127,7 @@ impl<'h, 'a> Edit<'h, 'a> {
             let probe = self.probe;
             let (slot, blob) = self.latch_mut().replace(slot, &probe, value, expiry)?;
             self.slot = Some(slot);
-            self.dropped.extend(blob);
+            self.drop_later(blob);
         } else {
             let at = match expire {
                 Expire::Keep | Expire::Clear => None,

@@ -56,12 +56,13 @@ pub struct Hold<'a> {
     pub(crate) keys: &'a [KeyUse<'a>],
     pub(crate) kind: Kind<'a>,
     pub(crate) now_ms: i64,
-    pub(crate) edits: u64,
-    pub(crate) expired: u64,
+    pub(crate) edits: u32,
+    pub(crate) expired: u32,
     /// A read met a key whose time is over; it is removed once the hold ends.
-    stale: Option<usize>,
+    stale: Option<u32>,
     pub(crate) grew: bool,
-    pub(crate) dropped: Vec<Blob>,
+    /// Made with the first value that is dropped.
+    pub(crate) dropped: Option<Box<Vec<Blob>>>,
 }
 
 impl Store {
@@ -75,7 +76,7 @@ impl Store {
             expired: 0,
             stale: None,
             grew: false,
-            dropped: Vec::new(),
+            dropped: None,
         }
     }
 
@@ -220,13 +221,13 @@ impl<'a> Hold<'a> {
     /// Changes made so far.
     #[inline]
     pub fn edits(&self) -> u64 {
-        self.edits
+        u64::from(self.edits)
     }
 
     /// Keys removed because their time was over.
     #[inline]
     pub fn expired(&self) -> u64 {
-        self.expired
+        u64::from(self.expired)
     }
 
     /// Lets `look` see key `index`, `None` if it does not exist or its time is over. On an
@@ -260,7 +261,7 @@ impl<'a> Hold<'a> {
                 match seen {
                     Seen::Hit => {
                         if stale {
-                            self.stale = Some(index);
+                            self.stale = Some(index as u32);
                         }
                         Ok(result.expect("a hit shows its record"))
                     }
@@ -317,11 +318,11 @@ impl<'a> Hold<'a> {
             }
         }
         if let Some(index) = self.stale {
-            let key = self.keys[index];
+            let key = self.keys[index as usize];
             self.store.expire_if_due(&key, self.now_ms);
         }
-        if !self.dropped.is_empty() {
-            self.store.drop_later(std::mem::take(&mut self.dropped));
+        if let Some(dropped) = self.dropped.take() {
+            self.store.drop_later(*dropped);
         }
     }
 }
@@ -331,7 +332,7 @@ fn view_latched<R>(
     probe: &Probe<'_>,
     over: impl Fn(&View<'_>) -> bool,
     mut look: impl FnMut(Option<&View<'_>>) -> R,
-    stale: &mut Option<usize>,
+    stale: &mut Option<u32>,
     index: usize,
 ) -> R {
     let Some(slot) = latch.find(probe) else {
@@ -339,7 +340,7 @@ fn view_latched<R>(
     };
     let view = latch.view(slot);
     if over(&view) {
-        *stale = Some(index);
+        *stale = Some(index as u32);
         look(None)
     } else {
         look(Some(&view))

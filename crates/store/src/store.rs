@@ -68,11 +68,11 @@ impl Store {
             "the shard is the top bits of the hash"
         );
         let hasher = SipKeys::new(env::random::secret_128());
-        // Address space only: a shard may hold four times its fair share before it is full.
+        // Address space only: a shard may hold twice its fair share before it is full.
         let fair = config.memory_bytes / config.shards as u64;
         let map = MapConfig {
             databases: config.databases,
-            arena_bytes: (fair * 4).clamp(256 << 20, 32 << 30) as usize,
+            arena_bytes: (fair * 2).clamp(256 << 20, 32 << 30) as usize,
             table_bytes: fair.clamp(64 << 20, 4 << 30) as usize,
             hash_keys: hasher,
         };
