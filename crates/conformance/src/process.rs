@@ -5,7 +5,7 @@ use crate::notation::Protocol;
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -171,6 +171,39 @@ impl Server {
     /// What the server has written to its output so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.join("log")).unwrap_or_default()
+    }
+
+    /// Memory of the process that is in RAM, MiB.
+    pub fn rss_mib(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(path).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.expect("the kernel tells a process's memory") / 1024
+    }
+
+    /// Sends SIGTERM.
+    pub fn terminate(&self) -> Result<(), String> {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args(["-TERM", &pid]).status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            other => Err(format!("kill -TERM {pid}: {other:?}")),
+        }
+    }
+
+    /// Waits for the process to end by itself; `None` if it is still there after `wait_max`.
+    pub fn wait_for_exit(&mut self, wait_max: Duration) -> Option<ExitStatus> {
+        let started = Instant::now();
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            if started.elapsed() > wait_max {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Whether the process is still there.
