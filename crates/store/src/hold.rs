@@ -49,6 +49,30 @@ pub(crate) enum Kind<'a> {
     Granted,
 }
 
+/// The first and the last key met whose time is over.
+#[derive(Debug, Clone, Copy)]
+struct Stale {
+    first: u32,
+    last: u32,
+}
+
+impl Stale {
+    #[cold]
+    fn note(stale: &mut Option<Stale>, index: usize) {
+        let index = index as u32;
+        *stale = Some(match *stale {
+            None => Stale {
+                first: index,
+                last: index,
+            },
+            Some(Stale { first, last }) => Stale {
+                first: first.min(index),
+                last: last.max(index),
+            },
+        });
+    }
+}
+
 /// The hold. Numbered keys are those of the command, in order.
 #[derive(Debug)]
 pub struct Hold<'a> {
@@ -58,10 +82,11 @@ pub struct Hold<'a> {
     pub(crate) now_ms: i64,
     pub(crate) edits: u32,
     pub(crate) expired: u32,
-    /// A read met a key whose time is over; it is removed once the hold ends.
-    stale: Option<u32>,
+    /// Reads met keys whose time is over; they are removed once the hold ends.
+    stale: Option<Stale>,
     pub(crate) grew: bool,
     /// Made with the first value that is dropped.
+    #[expect(clippy::box_collection, reason = "a hold is made for every command and is kept small")]
     pub(crate) dropped: Option<Box<Vec<Blob>>>,
 }
 
@@ -261,7 +286,7 @@ impl<'a> Hold<'a> {
                 match seen {
                     Seen::Hit => {
                         if stale {
-                            self.stale = Some(index as u32);
+                            Stale::note(&mut self.stale, index);
                         }
                         Ok(result.expect("a hit shows its record"))
                     }
@@ -317,9 +342,10 @@ impl<'a> Hold<'a> {
                 self.store.map(key.hash).maintain(key.db);
             }
         }
-        if let Some(index) = self.stale {
-            let key = self.keys[index as usize];
-            self.store.expire_if_due(&key, self.now_ms);
+        if let Some(Stale { first, last }) = self.stale.take() {
+            for key in &self.keys[first as usize..=last as usize] {
+                self.store.expire_if_due(key, self.now_ms);
+            }
         }
         if let Some(dropped) = self.dropped.take() {
             self.store.drop_later(*dropped);
@@ -332,7 +358,7 @@ fn view_latched<R>(
     probe: &Probe<'_>,
     over: impl Fn(&View<'_>) -> bool,
     mut look: impl FnMut(Option<&View<'_>>) -> R,
-    stale: &mut Option<u32>,
+    stale: &mut Option<Stale>,
     index: usize,
 ) -> R {
     let Some(slot) = latch.find(probe) else {
@@ -340,7 +366,7 @@ fn view_latched<R>(
     };
     let view = latch.view(slot);
     if over(&view) {
-        *stale = Some(index as u32);
+        Stale::note(stale, index);
         look(None)
     } else {
         look(Some(&view))

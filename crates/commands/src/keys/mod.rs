@@ -10,7 +10,7 @@ mod rename;
 mod ttl;
 mod walk;
 
-pub(crate) use object::idle_s;
+pub(crate) use object::{idle_s, references};
 
 use base::number::parse_i64;
 use engine::{Command, Error};

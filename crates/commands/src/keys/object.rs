@@ -2,9 +2,11 @@
 
 use crate::help::help;
 use engine::{Arg, Args, Categories, Command, Cx, Error, Flags, Group, KeyFlags, KeySpec, Outcome};
-use store::Encoding;
+use store::{Encoding, View};
 
 const KEYS: &[KeySpec] = &[KeySpec::at(2, KeyFlags::RO)];
+/// The largest number that clients expect to be shared.
+const SHARED_NUMBER_MAX: i64 = 9999;
 const TIPS: &[&str] = &["nondeterministic_output"];
 
 pub(super) static OBJECT: Command = Command {
@@ -110,7 +112,7 @@ static REFCOUNT: Command = Command {
     name: "REFCOUNT",
     group: Group::Generic,
     since: "2.2.3",
-    summary: "Answers how many keys share a key's value: always its own only.",
+    summary: "Answers how many share a key's value: its own key only, but for small numbers.",
     arity: 3,
     flags: Flags::READONLY,
     categories: Categories::KEYSPACE,
@@ -126,11 +128,19 @@ fn refcount(cx: &mut Cx<'_>, _args: Args<'_>) -> Outcome {
     cx.read(0, |reply, view| {
         match view {
             None => reply.null(),
-            // Values are not shared between keys; a reply being sent may hold one, too.
-            Some(_) => reply.integer(1),
+            Some(view) => reply.integer(references(view)),
         }
         Ok(())
     })
+}
+
+/// How many share the value of `view`. Values belong to one key each; but a small number needs no
+/// value beside its record, and clients know such ones as shared without end.
+pub(crate) fn references(view: &View<'_>) -> i64 {
+    match view.as_int() {
+        Some(0..=SHARED_NUMBER_MAX) => i64::from(i32::MAX),
+        _ => 1,
+    }
 }
 
 static HELP: Command = Command {

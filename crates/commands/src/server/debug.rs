@@ -140,9 +140,10 @@ fn object(cx: &mut Cx<'_>) -> Outcome {
     let text = cx.look(0, |view| {
         Ok(view.map(|view| {
             format!(
-                "Value at:0x{:x} refcount:1 encoding:{} serializedlength:{} lru:{} \
+                "Value at:0x{:x} refcount:{} encoding:{} serializedlength:{} lru:{} \
                  lru_seconds_idle:{}",
                 0,
+                crate::keys::references(view),
                 store::Encoding::of(view).name(),
                 view.len(),
                 (now_ms / 1000) & 0xff_ffff,
