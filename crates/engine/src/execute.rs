@@ -19,6 +19,9 @@ use store::{Busy, Hold, KeyUses, SlowCx};
 /// Keys up to which a command holds bucket latches; beyond, it takes key locks and the slow lane.
 pub(crate) const LATCHED_KEYS_MAX: usize = 128;
 
+/// Keys hashed between two breaths on the slow lane.
+const KEYS_PER_BREATH: usize = 64;
+
 /// What stays the same for all commands of one batch.
 pub(crate) struct Call<'a> {
     pub(crate) server: &'a Arc<Server>,
@@ -129,9 +132,15 @@ fn found_keys<'a>(
 ) -> Result<(), Error> {
     let mut found = KeySet::default();
     KeySet::find(command, db, call.server.databases, args, &mut found)?;
-    for key in found.as_slice() {
+    for (index, key) in found.as_slice().iter().enumerate() {
         let bytes = args.at(key.at);
         keys.push(key.db, bytes, call.server.store.hash(bytes));
+        if index % KEYS_PER_BREATH == KEYS_PER_BREATH - 1
+            && let Some(breath) = call.breath
+        {
+            // Whether the client is still there is asked when the command runs.
+            let _ = breath.breathe();
+        }
     }
     Ok(())
 }

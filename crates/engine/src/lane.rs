@@ -38,23 +38,25 @@ use store::{KeyUse, LockMode, LockRequest, SlowCx, Wake};
 pub(crate) struct OwnedCommand {
     pub(crate) id: CommandId,
     bytes: Vec<u8>,
+    /// Where in `bytes` the references count from.
+    start: usize,
     refs: Vec<ArgRef>,
 }
 
 impl OwnedCommand {
-    /// Copies `args`.
-    pub(crate) fn new(id: CommandId, args: Args<'_>) -> Self {
-        let (mut bytes, mut refs) = (Vec::new(), Vec::with_capacity(args.len()));
-        for arg in args.iter() {
-            refs.push(ArgRef::new(bytes.len(), arg.len()));
-            bytes.extend_from_slice(arg);
+    /// A command whose arguments lie at `refs` within `bytes[start..]`.
+    pub(crate) fn new(id: CommandId, bytes: Vec<u8>, start: usize, refs: &[ArgRef]) -> Self {
+        OwnedCommand {
+            id,
+            bytes,
+            start,
+            refs: refs.to_vec(),
         }
-        OwnedCommand { id, bytes, refs }
     }
 
     /// The arguments.
     pub(crate) fn args(&self) -> Args<'_> {
-        Args::new(&self.bytes, &self.refs)
+        Args::new(&self.bytes[self.start..], &self.refs)
     }
 }
 

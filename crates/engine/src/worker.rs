@@ -561,10 +561,20 @@ impl Worker {
                 progress.stopped = Some(Flow::Again);
             }
             Step::Locked | Step::Slow => {
-                progress.consumed = plan.end;
                 progress.commands += 1;
                 progress.last_command = id.0;
-                let owned = OwnedCommand::new(id, args);
+                let owned = if progress.from_pending {
+                    // The buffer goes with the command, which may be most of it; what follows the
+                    // command is what stays.
+                    let rest = pending[*pending_start + plan.end..].to_vec();
+                    let bytes = std::mem::replace(pending, rest);
+                    progress.consumed = 0;
+                    progress.planned = 0;
+                    OwnedCommand::new(id, bytes, std::mem::take(pending_start), refs)
+                } else {
+                    progress.consumed = plan.end;
+                    OwnedCommand::new(id, source[..plan.end].to_vec(), 0, refs)
+                };
                 let session = own_session.take().expect("checked above");
                 let flow = self.suspend(client.clone(), state, owned, session, step);
                 self.progress[index].stopped = Some(flow);
@@ -600,7 +610,7 @@ impl Worker {
         let progress = std::mem::take(&mut self.progress[index]);
         let conn = item.conn;
         // What was parsed but not executed is parsed again.
-        if progress.consumed < progress.planned && progress.stopped.is_some() {
+        if progress.stopped.is_some() {
             conn.progress = resp::Progress::default();
         }
         let upto = if progress.stopped.is_some() {

@@ -24,6 +24,7 @@ pub struct Edit<'h, 'a> {
     probe: Probe<'a>,
     slot: Option<Slot<'a>>,
     edits: &'h mut u32,
+    #[expect(clippy::box_collection, reason = "the hold's own field")]
     dropped: &'h mut Option<Box<Vec<Blob>>>,
     grew: &'h mut bool,
 }
@@ -181,14 +182,13 @@ impl<'h, 'a> Edit<'h, 'a> {
     /// # Errors
     /// [`OutOfMemory`]; then the key is unchanged.
     pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) -> Result<usize, OutOfMemory> {
-        let slot = match self.slot {
-            Some(slot) => slot,
-            None => {
-                let probe = self.probe;
-                let slot = self.latch_mut().insert(&probe, Value::Slack(&[]), None)?;
-                *self.grew = true;
-                slot
-            }
+        let slot = if let Some(slot) = self.slot {
+            slot
+        } else {
+            let probe = self.probe;
+            let slot = self.latch_mut().insert(&probe, Value::Slack(&[]), None)?;
+            *self.grew = true;
+            slot
         };
         let (slot, len) = self.latch_mut().overwrite(slot, offset, bytes)?;
         self.slot = Some(slot);

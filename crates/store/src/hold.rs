@@ -20,6 +20,8 @@ use base::output::Blob;
 use smallvec::SmallVec;
 use structures::keymap::{Latch, Probe, Seen, View};
 
+/// Keys looked after between two yields at the end of a slow command.
+const KEYS_PER_YIELD: usize = 256;
 /// Spins for one latch before a command is deferred.
 const LATCH_SPINS: u32 = 200;
 
@@ -86,7 +88,10 @@ pub struct Hold<'a> {
     stale: Option<Stale>,
     pub(crate) grew: bool,
     /// Made with the first value that is dropped.
-    #[expect(clippy::box_collection, reason = "a hold is made for every command and is kept small")]
+    #[expect(
+        clippy::box_collection,
+        reason = "a hold is made for every command and is kept small"
+    )]
     pub(crate) dropped: Option<Box<Vec<Blob>>>,
 }
 
@@ -338,8 +343,12 @@ impl<'a> Hold<'a> {
     pub fn finish(&mut self) {
         self.kind = Kind::Nothing;
         if self.grew {
-            for key in self.keys {
+            for (index, key) in self.keys.iter().enumerate() {
                 self.store.map(key.hash).maintain(key.db);
+                // So many keys are a slow command's; others run in between.
+                if index % KEYS_PER_YIELD == KEYS_PER_YIELD - 1 {
+                    env::thread::yield_now();
+                }
             }
         }
         if let Some(Stale { first, last }) = self.stale.take() {

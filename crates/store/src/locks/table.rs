@@ -65,6 +65,9 @@ type Queues = HashMap<(u32, u64), Queue, BuildHasherDefault<HashedKey>>;
 /// Entries looked through by [`LockTable::any_entry_matching`] before it answers "maybe".
 const SEARCH_KEYS_MAX: usize = 64;
 
+/// Requests of more keys yield the processor while they are taken out of their queues.
+const YIELDING_KEYS_MIN: usize = 1024;
+
 /// Keys released under one locking of a shard's table.
 const RELEASE_RUN_KEYS: usize = 32;
 
@@ -268,6 +271,10 @@ impl LockTable {
             self.shards[first.shard as usize].remove(request, &rest[..run], &mut effects);
             effects.run();
             rest = &rest[run..];
+            // A million keys take their time; others run in between.
+            if !rest.is_empty() && keys.len() > YIELDING_KEYS_MIN {
+                env::thread::yield_now();
+            }
         }
     }
 
