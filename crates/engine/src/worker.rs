@@ -26,6 +26,8 @@ const PREFETCH_AHEAD: usize = 8;
 const OUTPUT_PAUSE_BYTES: usize = 4 << 20;
 /// Input kept for a suspended connection before reading stops, bytes.
 const SUSPENDED_INPUT_BYTES_MAX: usize = 1 << 20;
+/// Inline commands longer than this are rewritten by themselves, if the parser takes them, bytes.
+const INLINE_REWRITTEN_BYTES_MAX: usize = 4096;
 /// Under this slow-log threshold every command is timed by itself.
 const EXACT_TIMING_BELOW_US: i64 = 1000;
 
@@ -216,7 +218,7 @@ impl Worker {
             {
                 self.progress[self.next_item].planned_all = true;
             } else {
-                self.plan_item(self.next_item, item);
+                self.plan_item(self.next_item, item.conn, item.input);
             }
             if self.progress[self.next_item].planned_all {
                 self.next_item += 1;
@@ -231,15 +233,15 @@ impl Worker {
         }
     }
 
-    fn plan_item(&mut self, index: usize, item: Item<'_>) {
+    fn plan_item(&mut self, index: usize, conn: &mut Conn, input: &[u8]) {
         loop {
-            match self.scan(index, item.conn, item.input) {
+            match self.scan(index, conn, input) {
                 Scan::Stopped => return,
                 Scan::Quoted { end } => {
                     // What is planned refers to the input as it is and runs first.
                     let progress = &self.progress[index];
                     if progress.planned > progress.consumed
-                        || !self.rewrite_inline(index, item.conn, item.input, end)
+                        || !self.rewrite_inline(index, conn, input, end)
                     {
                         return;
                     }
@@ -333,7 +335,9 @@ impl Worker {
     }
 
     /// The words of an inline command with quotes do not lie in the input as they are: the input is
-    /// written anew with that command as a multibulk. False if its quotes are unbalanced.
+    /// written anew with that command as a multibulk. The inline commands that follow are written
+    /// anew with it, or each in its turn would move all the rest again. False if the quotes are
+    /// unbalanced.
     #[cold]
     fn rewrite_inline(&mut self, index: usize, conn: &mut Conn, input: &[u8], end: usize) -> bool {
         let progress = &mut self.progress[index];
@@ -348,7 +352,17 @@ impl Worker {
             return false;
         };
         let mut rewritten = resp::inline::to_multibulk(&words);
-        rewritten.extend_from_slice(&source[end..]);
+        let mut at = end;
+        // Who is not authenticated meets other limits in a multibulk: one command at a time.
+        if conn.session.as_ref().is_some_and(|s| s.authenticated) {
+            while let Some((words, end)) = following_inline(source, at) {
+                if !words.is_empty() {
+                    rewritten.extend_from_slice(&resp::inline::to_multibulk(&words));
+                }
+                at = end;
+            }
+        }
+        rewritten.extend_from_slice(&source[at..]);
         conn.pending = rewritten;
         conn.pending_start = 0;
         progress.from_pending = true;
@@ -424,14 +438,14 @@ impl Worker {
                 if let Some(request) = suspended.request {
                     self.server.store.lock_end(&request);
                 }
-                self.restore(item.conn, session);
+                Self::restore(item.conn, session);
                 self.progress[index].resumed = true;
             }
         }
     }
 
     /// A suspended connection has its session back.
-    fn restore(&self, conn: &mut Conn, session: Box<Session>) {
+    fn restore(conn: &mut Conn, session: Box<Session>) {
         conn.client.blocked.store(false, Relaxed);
         conn.state = if session.close_after_reply {
             State::Closing
@@ -461,7 +475,7 @@ impl Worker {
             let args = &refs[plan.first_arg as usize..(plan.first_arg + plan.args) as usize];
             let hashes =
                 &hashes[plan.first_hash as usize..(plan.first_hash + plan.hashes) as usize];
-            self.run_one(items.item(index), plan, args, hashes, now_ms);
+            self.run_one(&mut items.item(index), plan, args, hashes, now_ms);
         }
         self.timer.settle(&self.stats);
         self.planned = planned;
@@ -481,7 +495,7 @@ impl Worker {
     #[inline]
     fn run_one(
         &mut self,
-        item: Item<'_>,
+        item: &mut Item<'_>,
         plan: &Planned,
         refs: &[ArgRef],
         hashes: &[u64],
@@ -493,16 +507,16 @@ impl Worker {
             client,
             pending,
             pending_start,
-            session: own_session,
+            session,
             state,
             ..
-        } = item.conn;
+        } = &mut *item.conn;
         let source = if progress.from_pending {
             &pending[*pending_start..]
         } else {
             item.input
         };
-        let session = own_session
+        let session = session
             .as_deref_mut()
             .expect("a ready connection has its session");
         let args = Args::new(source, refs);
@@ -539,14 +553,9 @@ impl Worker {
                 if fast {
                     self.timer.run.push(id.0);
                 } else {
-                    let ended_ns = env::clock::monotonic_ns();
-                    bump(&self.stats.command(id).time_ns, ended_ns - started_ns);
-                    self.server
-                        .note_duration(client, id, args, ended_ns - started_ns);
-                    self.timer.started_ns = ended_ns;
-                    // It may have been a CONFIG SET.
-                    self.timer.exact = exact_timing(&self.server.config);
+                    self.note_duration(client, id, args, started_ns);
                 }
+                let progress = &mut self.progress[index];
                 if session.close_after_reply {
                     *state = State::Closing;
                     progress.stopped = Some(Flow::Close);
@@ -563,29 +572,56 @@ impl Worker {
             Step::Locked | Step::Slow => {
                 progress.commands += 1;
                 progress.last_command = id.0;
-                let owned = if progress.from_pending {
-                    // The buffer goes with the command, which may be most of it; what follows the
-                    // command is what stays.
-                    let rest = pending[*pending_start + plan.end..].to_vec();
-                    let bytes = std::mem::replace(pending, rest);
-                    progress.consumed = 0;
-                    progress.planned = 0;
-                    OwnedCommand::new(id, bytes, std::mem::take(pending_start), refs)
-                } else {
-                    progress.consumed = plan.end;
-                    OwnedCommand::new(id, source[..plan.end].to_vec(), 0, refs)
-                };
-                let session = own_session.take().expect("checked above");
-                let flow = self.suspend(client.clone(), state, owned, session, step);
-                self.progress[index].stopped = Some(flow);
+                self.set_aside(item, plan, refs, id, step);
             }
         }
+    }
+
+    /// Counts the time since `started_ns` for a command that is timed by itself.
+    #[inline]
+    fn note_duration(&mut self, client: &Client, id: CommandId, args: Args<'_>, started_ns: u64) {
+        let ended_ns = env::clock::monotonic_ns();
+        bump(&self.stats.command(id).time_ns, ended_ns - started_ns);
+        self.server
+            .note_duration(client, id, args, ended_ns - started_ns);
+        self.timer.started_ns = ended_ns;
+        // It may have been a CONFIG SET.
+        self.timer.exact = exact_timing(&self.server.config);
+    }
+
+    /// Takes a command that cannot run here and now out of the input.
+    #[cold]
+    fn set_aside(
+        &mut self,
+        item: &mut Item<'_>,
+        plan: &Planned,
+        refs: &[ArgRef],
+        id: CommandId,
+        step: Step,
+    ) {
+        let conn = &mut *item.conn;
+        let progress = &mut self.progress[plan.item as usize];
+        let owned = if progress.from_pending {
+            // The buffer goes with the command, which may be most of it; what follows the command
+            // is what stays.
+            let rest = conn.pending[conn.pending_start + plan.end..].to_vec();
+            let bytes = std::mem::replace(&mut conn.pending, rest);
+            progress.consumed = 0;
+            progress.planned = 0;
+            OwnedCommand::new(id, bytes, std::mem::take(&mut conn.pending_start), refs)
+        } else {
+            progress.consumed = plan.end;
+            OwnedCommand::new(id, item.input[..plan.end].to_vec(), 0, refs)
+        };
+        let session = conn.session.take().expect("it has just run with it");
+        let flow = self.suspend(&conn.client, &mut conn.state, owned, session, step);
+        self.progress[plan.item as usize].stopped = Some(flow);
     }
 
     /// Parks a command or hands it to the slow lane.
     fn suspend(
         &self,
-        client: Arc<Client>,
+        client: &Arc<Client>,
         state: &mut State,
         command: OwnedCommand,
         session: Box<Session>,
@@ -594,13 +630,13 @@ impl Worker {
         client.blocked.store(step == Step::Locked, Relaxed);
         if step == Step::Slow {
             bump(&self.stats.slow_lane, 1);
-            let parked = Parked::slow(&self.server, &client, self.index, command, session);
+            let parked = Parked::slow(&self.server, client, self.index, command, session);
             *state = State::Suspended(parked.clone());
             parked.submit(Parked::start_on_lane);
             return Flow::Read;
         }
         bump(&self.stats.parked, 1);
-        let (parked, granted) = Parked::short(&self.server, &client, self.index, command, session);
+        let (parked, granted) = Parked::short(&self.server, client, self.index, command, session);
         *state = State::Suspended(parked);
         if granted { Flow::Again } else { Flow::Read }
     }
@@ -705,11 +741,11 @@ impl Worker {
             match message {
                 Message::Kill(_) => desk.close(token),
                 Message::Resume(_) => desk.resume(token),
-                Message::Granted(_) => self.granted(desk, token),
+                Message::Granted(_) => Self::granted(desk, token),
                 Message::Finished(finished) => {
                     if let Some((conn, output)) = desk.with(token) {
                         output.append(finished.output);
-                        self.restore(conn, finished.session);
+                        Self::restore(conn, finished.session);
                         desk.resume(token);
                     }
                 }
@@ -717,7 +753,7 @@ impl Worker {
         }
     }
 
-    fn granted(&mut self, desk: &mut dyn Desk, token: u64) {
+    fn granted(desk: &mut dyn Desk, token: u64) {
         let Some((conn, _)) = desk.with(token) else {
             return;
         };
@@ -768,6 +804,18 @@ impl Worker {
 /// Is the slow log's threshold so low that shared clock readings would not do?
 fn exact_timing(config: &Config) -> bool {
     (0..EXACT_TIMING_BELOW_US).contains(&config.slowlog_log_slower_than())
+}
+
+/// Words and end of a whole inline command at `at`; `None` if there is something else, or if it is
+/// for the parser to complain about.
+fn following_inline(source: &[u8], at: usize) -> Option<(Vec<Vec<u8>>, usize)> {
+    let rest = &source[at..];
+    if matches!(rest.first(), None | Some(b'*')) {
+        return None;
+    }
+    let mut line = rest.iter().take(INLINE_REWRITTEN_BYTES_MAX);
+    let end = at + line.position(|byte| *byte == b'\n')? + 1;
+    Some((resp::inline::split(&source[at..end])?, end))
 }
 
 /// What the inbox may do to connections.

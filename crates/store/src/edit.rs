@@ -43,7 +43,13 @@ impl<'h, 'a> Edit<'h, 'a> {
             Kind::Many { latches, of_key } => {
                 LatchRef::Borrowed(&mut latches[of_key[index] as usize])
             }
-            Kind::Granted => LatchRef::Owned(hold.store.latch_surely(&key)),
+            Kind::Granted => {
+                // Nothing is latched now: a table grows while a command of very many keys fills it.
+                if hold.grew {
+                    hold.store.map(key.hash).maintain(key.db);
+                }
+                LatchRef::Owned(hold.store.latch_surely(&key))
+            }
             Kind::Nothing | Kind::Reading => {
                 unreachable!("a command that only reads opens a key for changing")
             }
