@@ -120,11 +120,11 @@ fn bulk(text: Option<&Text>) -> Value {
     text.map_or(Value::NullBulk, |text| Value::Bulk(text.bytes.to_vec()))
 }
 
-fn plain(bytes: &Arc<[u8]>) -> Option<Text> {
-    Some(Text {
+fn plain(bytes: &Arc<[u8]>) -> Text {
+    Text {
         bytes: bytes.clone(),
         expires: false,
-    })
+    }
 }
 
 /// Does `operation` and returns the reply it must have.
@@ -134,19 +134,19 @@ pub fn apply(operation: &Operation, keyspace: &mut Keyspace) -> Value {
     match operation {
         Operation::Get(key) => bulk(keys[*key].as_ref()),
         Operation::Set(key, bytes) => {
-            keys[*key] = plain(bytes);
+            keys[*key] = Some(plain(bytes));
             ok
         }
         Operation::SetNx(key, bytes) => {
             let absent = keys[*key].is_none();
             if absent {
-                keys[*key] = plain(bytes);
+                keys[*key] = Some(plain(bytes));
             }
             Value::Int(absent.into())
         }
         Operation::GetSet(key, bytes) => {
             let old = bulk(keys[*key].as_ref());
-            keys[*key] = plain(bytes);
+            keys[*key] = Some(plain(bytes));
             old
         }
         Operation::Incr(key) => increment(&mut keys[*key]),
@@ -184,12 +184,12 @@ pub fn apply(operation: &Operation, keyspace: &mut Keyspace) -> Value {
         Operation::Copy(from, to, replace) => {
             let copies = keys[*from].is_some() && (*replace || keys[*to].is_none());
             if copies {
-                keys[*to] = keys[*from].clone();
+                keys[*to].clone_from(&keys[*from].clone());
             }
             Value::Int(copies.into())
         }
         Operation::Mset(values, _) => {
-            *keys = values.each_ref().map(plain);
+            *keys = values.each_ref().map(|bytes| Some(plain(bytes)));
             ok
         }
         Operation::Mget(_) => Value::Array(keys.iter().map(|key| bulk(key.as_ref())).collect()),

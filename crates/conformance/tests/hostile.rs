@@ -258,10 +258,48 @@ fn flushes_and_slow_commands_do_not_wait_for_each_other() {
                 client.send_raw(&pipeline(&lines(number))).expect("sent");
             }
             for (number, client) in clients.iter_mut().enumerate() {
-                lines(number).iter().for_each(|_| drop(reply(client)));
+                for _ in lines(number) {
+                    reply(client);
+                }
             }
         }
         assert_serves(server);
+    });
+}
+
+/// A table grows while one command fills it, so the time follows the number of keys.
+#[test]
+fn a_command_of_very_many_keys_does_not_slow_down() {
+    with_servers(&[], |server| {
+        let mut connection = open(server);
+        let pairs = (0..200_000).flat_map(|number| [key(number), b"value".to_vec()]);
+        let set: Line = line(&["MSET"]).into_iter().chain(pairs).collect();
+        let mut timed = || {
+            let started = Instant::now();
+            assert_eq!(ask(&mut connection, &set), ok());
+            started.elapsed()
+        };
+        let (new, present) = (timed(), timed());
+        let bound = present * 5 + Duration::from_secs(1);
+        assert!(new < bound, "new keys {new:?}, present keys {present:?}");
+    });
+}
+
+/// Words in quotes cost the same however much input waits behind them.
+#[test]
+fn inline_commands_that_pile_up_hold_up_nobody() {
+    with_servers(&[], |server| {
+        const COUNT: usize = 80_000;
+        let mut connection = open(server);
+        let mut bytes = pipeline(&[line(&["DEBUG", "SLEEP", "0.2"])]);
+        bytes.extend(b"PING \"a\"\r\n".repeat(COUNT));
+        connection.send_raw(&bytes).expect("sent");
+        assert_eq!(reply(&mut connection), ok());
+        let slowest = slowest_get(server);
+        assert!(slowest < Duration::from_millis(700), "{slowest:?}");
+        for _ in 0..COUNT {
+            assert_eq!(reply(&mut connection), bulk("a"));
+        }
     });
 }
 
@@ -635,9 +673,9 @@ fn it_ends_under_load() {
                 let status = server.wait_for_exit(WAIT_MAX);
                 let status = status.unwrap_or_else(|| panic!("it runs on:\n{}", server.log()));
                 assert_eq!(status.code(), Some(0), "{}", server.log());
-                loads
-                    .into_iter()
-                    .for_each(|load| load.join().expect("a client that ended"));
+                for load in loads {
+                    load.join().expect("a client that ended");
+                }
             });
             TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
         });

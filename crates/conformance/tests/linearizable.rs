@@ -196,7 +196,7 @@ fn check(threads: usize, backend: &str) {
                 let players: Vec<_> = connections
                     .iter_mut()
                     .map(|connection| {
-                        let seed = random.next();
+                        let seed = random.draw();
                         scope.spawn(move || play(port, connection, seed, began))
                     })
                     .collect();
