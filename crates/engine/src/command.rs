@@ -60,6 +60,7 @@ impl<'a> Args<'a> {
     }
 
     /// The arguments from `first` on.
+    #[must_use]
     pub fn skip(&self, first: usize) -> Args<'a> {
         Args {
             source: self.source,

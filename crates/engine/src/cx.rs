@@ -12,6 +12,7 @@ use resp::Reply;
 use store::{Edit, Hold, SlowCx, View};
 
 /// The context of one command: its locks, its reply, its connection, the server.
+#[derive(Debug)]
 pub struct Cx<'a> {
     /// The server.
     pub server: &'a Arc<Server>,

@@ -3,7 +3,7 @@
 
 use crate::command::{Args, Flags};
 use crate::error::Error;
-use crate::registry::{CommandId, Entry};
+use crate::registry::CommandId;
 use crate::server::Server;
 use crate::session::Session;
 use std::fmt::Write as _;

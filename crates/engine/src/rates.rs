@@ -7,6 +7,7 @@ const SAMPLES: usize = 16;
 
 /// Counts, or their rates per second.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_field_names, reason = "a unit stands last in a name")]
 pub struct Rates {
     /// Commands.
     pub commands_per_s: u64,

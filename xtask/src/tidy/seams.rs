@@ -41,6 +41,10 @@ const BESIDE_THE_DOOR: &[(&str, &str)] = &[
         "measures from outside, shares nothing with the server",
     ),
     ("xtask/", "a developer's tool"),
+    (
+        "crates/server/src/running.rs",
+        "looks up the names in `bind` once, at start",
+    ),
 ];
 
 /// Where `unsafe` may stand.

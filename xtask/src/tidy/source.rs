@@ -31,9 +31,15 @@ impl Source {
         let is_test = ["/tests/", "/benches/", "/examples/"]
             .iter()
             .any(|part| path.contains(part))
-            || ["tests.rs", "_test.rs", "_tests.rs", "_model.rs", "_loom.rs"]
-                .iter()
-                .any(|end| path.ends_with(end));
+            || [
+                "tests.rs",
+                "_test.rs",
+                "_tests.rs",
+                "_model.rs",
+                "stress.rs",
+            ]
+            .iter()
+            .any(|end| path.ends_with(end));
         let mut code = blank_texts(text.as_bytes());
         let test_lines = blank_test_items(&mut code);
         Self {
@@ -232,6 +238,24 @@ fn end_of_character(text: &[u8], at: usize) -> usize {
     }
 }
 
+/// End of the item, or of the field with its comma, that begins at `start`.
+fn end_of_item(code: &[u8], start: usize) -> usize {
+    let mut depth = 0;
+    for at in start..code.len() {
+        match code[at] {
+            b'(' | b'[' | b'<' => depth += 1,
+            b'>' if code[at - 1] == b'-' || code[at - 1] == b'=' => {}
+            b')' | b']' | b'>' => depth -= 1,
+            b'{' => return closing_brace(code, at) + 1,
+            b';' => return at + 1,
+            b',' if depth <= 0 => return at + 1,
+            b'}' => return at,
+            _ => {}
+        }
+    }
+    code.len()
+}
+
 /// Returns the lines they took.
 fn blank_test_items(code: &mut [u8]) -> usize {
     let mut lines = 0;
@@ -248,14 +272,7 @@ fn blank_test_items(code: &mut [u8]) -> usize {
             .position(|w| w == mark.as_bytes())
         {
             let start = from + found;
-            let end = code[start..]
-                .iter()
-                .position(|&byte| byte == b'{' || byte == b';');
-            let end = match end.map(|length| start + length) {
-                Some(open) if code[open] == b'{' => closing_brace(code, open) + 1,
-                Some(semicolon) => semicolon + 1,
-                None => code.len(),
-            };
+            let end = end_of_item(code, start + mark.len());
             lines += code[start..end].split(|&byte| byte == b'\n').count();
             blank(&mut code[start..end]);
             from = end;
@@ -301,6 +318,15 @@ mod tests {
             .collect();
         assert_eq!(sizes, [("first", 3, 6), ("second", 12, 3)]);
         assert_eq!(source.lines_outside_tests(), 15);
+    }
+
+    #[test]
+    fn a_field_ends_at_its_comma() {
+        let text =
+            "fn new() -> Self {\n Self {\n #[cfg(loom)]\n a: 1,\n b: 2,\n }\n}\n\nfn other() {}\n";
+        let functions = Source::new("x.rs", text).functions();
+        let sizes: Vec<_> = functions.iter().map(|f| f.lines).collect();
+        assert_eq!(sizes, [7, 1]);
     }
 
     #[test]

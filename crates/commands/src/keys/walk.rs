@@ -100,8 +100,7 @@ fn is_literal(pattern: &[u8]) -> bool {
 }
 
 fn keys_is_slow(keys_in_database: &dyn Fn() -> u64, args: Args<'_>) -> bool {
-    keys_in_database() > KEYS_FAST_MAX
-        && args.get(1).is_some_and(|pattern| !is_literal(pattern))
+    keys_in_database() > KEYS_FAST_MAX && args.get(1).is_some_and(|pattern| !is_literal(pattern))
 }
 
 /// Without wildcards the pattern is the one key to look up.

@@ -106,6 +106,7 @@ pub(super) fn memory(cx: &Cx<'_>, text: &mut String) {
     let overhead = host.allocated + store.index_bytes;
     let dataset = used.saturating_sub(overhead);
     let active = host.active + store.touched_bytes;
+    let resident = host.resident + store.touched_bytes;
     let total = env::process::total_memory_bytes();
     let mut sized = |name: &str, bytes: u64| {
         line(text, name, bytes);
@@ -139,56 +140,14 @@ pub(super) fn memory(cx: &Cx<'_>, text: &mut String) {
     line(text, "used_memory_index", store.index_bytes);
     line(text, "allocator_allocated", used);
     line(text, "allocator_active", active);
-    line(
-        text,
-        "allocator_resident",
-        host.resident + store.touched_bytes,
-    );
+    line(text, "allocator_resident", resident);
     line(text, "total_system_memory", total);
     line(text, "total_system_memory_human", human(total));
     for (name, value) in [("maxmemory", "0"), ("maxmemory_human", "0B")] {
         line(text, name, value);
     }
     line(text, "maxmemory_policy", "noeviction");
-    line(
-        text,
-        "allocator_frag_ratio",
-        format_args!("{:.2}", ratio(active, used)),
-    );
-    line(text, "allocator_frag_bytes", active.saturating_sub(used));
-    line(
-        text,
-        "allocator_rss_ratio",
-        format_args!("{:.2}", ratio(host.resident + store.touched_bytes, active)),
-    );
-    line(
-        text,
-        "allocator_rss_bytes",
-        (host.resident + store.touched_bytes).saturating_sub(active),
-    );
-    line(
-        text,
-        "rss_overhead_ratio",
-        format_args!(
-            "{:.2}",
-            ratio(host.rss, host.resident + store.touched_bytes)
-        ),
-    );
-    line(
-        text,
-        "rss_overhead_bytes",
-        host.rss as i64 - (host.resident + store.touched_bytes) as i64,
-    );
-    line(
-        text,
-        "mem_fragmentation_ratio",
-        format_args!("{:.2}", ratio(host.rss, used)),
-    );
-    line(
-        text,
-        "mem_fragmentation_bytes",
-        host.rss as i64 - used as i64,
-    );
+    fragmentation(text, used, active, resident, host.rss);
     line(text, "mem_not_counted_for_evict", 0);
     line(text, "mem_clients_normal", client_bytes(cx));
     line(text, "mem_allocator", "jemalloc-5.3.1, own slabs for keys");
@@ -198,6 +157,34 @@ pub(super) fn memory(cx: &Cx<'_>, text: &mut String) {
         server.store.lazyfree_pending(),
     );
     line(text, "lazyfreed_objects", server.store.lazyfreed());
+}
+
+/// How much more the allocator and the process take than what is `used`; all in bytes.
+fn fragmentation(text: &mut String, used: u64, active: u64, resident: u64, rss: u64) {
+    line(
+        text,
+        "allocator_frag_ratio",
+        format_args!("{:.2}", ratio(active, used)),
+    );
+    line(text, "allocator_frag_bytes", active.saturating_sub(used));
+    line(
+        text,
+        "allocator_rss_ratio",
+        format_args!("{:.2}", ratio(resident, active)),
+    );
+    line(text, "allocator_rss_bytes", resident.saturating_sub(active));
+    line(
+        text,
+        "rss_overhead_ratio",
+        format_args!("{:.2}", ratio(rss, resident)),
+    );
+    line(text, "rss_overhead_bytes", rss as i64 - resident as i64);
+    line(
+        text,
+        "mem_fragmentation_ratio",
+        format_args!("{:.2}", ratio(rss, used)),
+    );
+    line(text, "mem_fragmentation_bytes", rss as i64 - used as i64);
 }
 
 fn client_bytes(cx: &Cx<'_>) -> usize {
