@@ -84,7 +84,8 @@ pub struct Hold<'a> {
     pub(crate) now_ms: i64,
     pub(crate) edits: u32,
     pub(crate) expired: u32,
-    /// Reads met keys whose time is over; they are removed once the hold ends.
+    /// Reads met keys whose time is over; they are removed once the hold ends, if it was not
+    /// granted.
     stale: Option<Stale>,
     pub(crate) grew: bool,
     /// Made with the first value that is dropped.
@@ -341,6 +342,10 @@ impl<'a> Hold<'a> {
     /// Ends the hold: latches go, then growth and shrinking of the tables, then what is dropped.
     #[inline]
     pub fn finish(&mut self) {
+        // The command's own locks keep its keys where they are; the sweep takes them later.
+        if matches!(self.kind, Kind::Granted) {
+            self.stale = None;
+        }
         self.kind = Kind::Nothing;
         if self.grew {
             for (index, key) in self.keys.iter().enumerate() {
