@@ -119,6 +119,15 @@ impl Output {
             .take(max)
     }
 
+    /// As [`Output::segments`], but no more than `bytes` in all.
+    pub fn segments_within(&self, max: usize, bytes: usize) -> impl Iterator<Item = &[u8]> {
+        self.segments(max).scan(bytes, |left, segment| {
+            let part = &segment[..segment.len().min(*left)];
+            *left -= part.len();
+            (!part.is_empty()).then_some(part)
+        })
+    }
+
     /// Forgets the first `count` unsent bytes, dropping blobs that are finished.
     pub fn advance(&mut self, count: usize) {
         assert!(count <= self.len(), "advanced past the end of the output");

@@ -17,6 +17,10 @@ pub enum IoBackend {
     Epoll,
 }
 
+/// Bytes given to the kernel in one send. A fast reader takes all it is given, and the copying is
+/// done on the loop's time: a reply of a hundred megabytes must not hold up the others.
+pub(crate) const SEND_BYTES_MAX: usize = 256 << 10;
+
 /// Receives lines meant for the log. Called from loop threads; must not block.
 pub type MessageSink = Arc<dyn Fn(&str) + Send + Sync>;
 

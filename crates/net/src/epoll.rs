@@ -12,6 +12,7 @@
 //! - `EpollLink::armed` is what the kernel was last told; no registration means `None`.
 
 use crate::backend::{Accepted, Backend, Event, Interest, Key, Received, Sent};
+use crate::config::SEND_BYTES_MAX;
 use crate::waker::Waker;
 use base::output::Output;
 use rustix::event::{Timespec, epoll};
@@ -241,7 +242,7 @@ fn translate(flags: epoll::EventFlags, data: u64, events: &mut Vec<Event<()>>) {
 #[inline]
 fn send_once(socket: BorrowedFd<'_>, output: &Output) -> rustix::io::Result<usize> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let mut segments = output.segments(SEGMENTS_MAX);
+    let mut segments = output.segments_within(SEGMENTS_MAX, SEND_BYTES_MAX);
     let first = segments
         .next()
         .expect("only outputs with something in them are sent");

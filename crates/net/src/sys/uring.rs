@@ -12,6 +12,7 @@
 
 use super::buffers::{BufferRing, Chunk, GROUP};
 use crate::backend::{Accepted, Backend, Event, Interest, Key, Received, SLOTS_MAX, Sent};
+use crate::config::SEND_BYTES_MAX;
 use crate::waker::Waker;
 use base::output::Output;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
@@ -22,8 +23,6 @@ use std::io;
 
 const SUBMISSIONS: u32 = 1024;
 const COMPLETIONS: u32 = 4096;
-/// Bytes given to the kernel in one send.
-const SEND_BYTES_MAX: usize = 1 << 30;
 /// Slices given to the kernel in one send.
 const SEGMENTS_MAX: usize = 256;
 /// How often the end waits a tenth of a second for the kernel to let go of our memory.
@@ -520,7 +519,7 @@ impl Flight {
     /// points to its bytes, and to the message, which is boxed.
     fn prepare(&mut self, fd: Fd) -> squeue::Entry {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-        let mut segments = self.output.segments(SEGMENTS_MAX);
+        let mut segments = self.output.segments_within(SEGMENTS_MAX, SEND_BYTES_MAX);
         let first = segments
             .next()
             .expect("only outputs with something in them are sent");
