@@ -150,18 +150,7 @@ pub fn apply(operation: &Operation, keyspace: &mut Keyspace) -> Value {
             old
         }
         Operation::Incr(key) => increment(&mut keys[*key]),
-        Operation::Append(key, bytes) => {
-            let old = keys[*key].take();
-            let expires = old.as_ref().is_some_and(|text| text.expires);
-            let mut joined = old.map_or(Vec::new(), |text| text.bytes.to_vec());
-            joined.extend_from_slice(bytes);
-            let len = joined.len() as i64;
-            keys[*key] = Some(Text {
-                bytes: joined.into(),
-                expires,
-            });
-            Value::Int(len)
-        }
+        Operation::Append(key, bytes) => append(&mut keys[*key], bytes),
         Operation::Expire(key) => match &mut keys[*key] {
             Some(text) => {
                 text.expires = true;
@@ -207,6 +196,19 @@ pub fn apply(operation: &Operation, keyspace: &mut Keyspace) -> Value {
             ok
         }
     }
+}
+
+fn append(key: &mut Option<Text>, bytes: &[u8]) -> Value {
+    let old = key.take();
+    let expires = old.as_ref().is_some_and(|text| text.expires);
+    let mut joined = old.map_or(Vec::new(), |text| text.bytes.to_vec());
+    joined.extend_from_slice(bytes);
+    let len = joined.len() as i64;
+    *key = Some(Text {
+        bytes: joined.into(),
+        expires,
+    });
+    Value::Int(len)
 }
 
 fn increment(key: &mut Option<Text>) -> Value {

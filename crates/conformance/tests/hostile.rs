@@ -682,6 +682,22 @@ fn it_ends_under_load() {
     }
 }
 
+/// A command whose client is gone ends, and with it the server.
+#[test]
+fn it_ends_beside_a_command_that_takes_long() {
+    with_servers_that_end(|server| {
+        let mut connection = open(server);
+        connection
+            .send(&line(&["DEBUG", "SLEEP", "600"]))
+            .expect("sent");
+        thread::sleep(Duration::from_millis(100));
+        server.terminate().expect("a signal sent");
+        let status = server.wait_for_exit(Duration::from_secs(10));
+        let status = status.unwrap_or_else(|| panic!("it runs on:\n{}", server.log()));
+        assert_eq!(status.code(), Some(0), "{}", server.log());
+    });
+}
+
 fn with_servers_that_end(body: impl Fn(&mut Server)) {
     for backend in ["epoll", "io_uring"] {
         let directives = ["--threads", "2", "--io-backend", backend].map(str::to_owned);

@@ -129,7 +129,9 @@ fn sleep(cx: &mut Cx<'_>, args: Args<'_>) -> Outcome {
         .filter(|ns| *ns > 0)
     {
         env::thread::sleep_us((left_ns / 1000).clamp(1, 10_000));
-        cx.breathe();
+        if cx.breathe() {
+            break;
+        }
     }
     cx.reply.ok();
     Ok(())
