@@ -221,13 +221,8 @@ impl Parked {
         let mut session = suspended.session;
         let mut output = Output::new();
         let (error, id) = (Error::SlowLaneFull, Some(suspended.command.id));
-        execute::refuse(
-            &self.server.lane_stats(),
-            &mut session,
-            &mut output,
-            &error,
-            id,
-        );
+        self.server
+            .with_lane_stats(|stats| execute::refuse(stats, &mut session, &mut output, &error, id));
         self.finish(session, output);
     }
 
@@ -337,17 +332,18 @@ impl Parked {
             hold,
             claim: _,
         } = suspended;
-        let stats = self.server.lane_stats();
         let mut output = Output::new();
-        let call = Call {
-            server: &self.server,
-            client: &self.client,
-            stats: &stats,
-            loop_index: self.loop_index,
-            now_ms: self.server.now_ms(),
-            breath: Some(breath),
-        };
-        execute::granted(&call, &mut session, &mut output, &command);
+        self.server.with_lane_stats(|stats| {
+            let call = Call {
+                server: &self.server,
+                client: &self.client,
+                stats,
+                loop_index: self.loop_index,
+                now_ms: self.server.now_ms(),
+                breath: Some(breath),
+            };
+            execute::granted(&call, &mut session, &mut output, &command);
+        });
         if let Some(request) = request {
             self.server.store.lock_end(&request);
         }

@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::slowlog::{SlowEntry, SlowLog, shorten};
 use crate::stats::{Stats, ThreadStats};
 use env::sync::{Arc, Mutex, RwLock};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use store::Store;
 use store::inbox::{Inbox, Pushed};
@@ -129,7 +129,8 @@ pub struct Server {
     clock: env::clock::Clock,
     host: OnceLock<Box<dyn Host>>,
     mailboxes: RwLock<BTreeMap<usize, Arc<Mailbox>>>,
-    lane_stats: Mutex<HashMap<std::thread::ThreadId, Arc<ThreadStats>>>,
+    /// Idle counters of the slow lane.
+    lane_stats: Mutex<Vec<Arc<ThreadStats>>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -164,7 +165,7 @@ impl Server {
             clock,
             host: OnceLock::new(),
             mailboxes: RwLock::new(BTreeMap::new()),
-            lane_stats: Mutex::new(HashMap::new()),
+            lane_stats: Mutex::new(Vec::new()),
         })
     }
 
@@ -240,14 +241,14 @@ impl Server {
         self.post(index, Message::Resume(client.id));
     }
 
-    /// Counters of the calling slow-lane thread.
-    pub(crate) fn lane_stats(&self) -> Arc<ThreadStats> {
-        let id = env::thread::current_id();
-        self.lane_stats
-            .lock()
-            .entry(id)
-            .or_insert_with(|| self.stats.register(self.registry.len()))
-            .clone()
+    /// Lends `work` counters that nobody else writes meanwhile. There are as many as there ever were
+    /// slow commands at one time, however many threads come and go.
+    pub(crate) fn with_lane_stats<R>(&self, work: impl FnOnce(&ThreadStats) -> R) -> R {
+        let idle = self.lane_stats.lock().pop();
+        let stats = idle.unwrap_or_else(|| self.stats.register(self.registry.len()));
+        let result = work(&stats);
+        self.lane_stats.lock().push(stats);
+        result
     }
 
     /// May this connection use DEBUG?
