@@ -16,6 +16,19 @@ const DIFFERENCES: &[(&str, &str)] = &[
         "wait for all their keys, and delay later users of these keys while they wait.",
     ),
     (
+        "OBJECT IDLETIME, TOUCH",
+        "times of last use are not kept as long as nothing is evicted: OBJECT IDLETIME answers 0 and TOUCH \
+         only counts the keys that exist.",
+    ),
+    (
+        "DEBUG SLEEP",
+        "keeps its own client waiting and nobody else.",
+    ),
+    (
+        "CLIENT LIST, CLIENT INFO",
+        "show `qbuf-free`, `argv-mem`, `rbs`, `rbp` as 0: an idle connection owns no buffers.",
+    ),
+    (
         "SHUTDOWN SAVE, `shutdown-on-sigint save`",
         "are refused, as there is no persistence; a shutdown without options does not save.",
     ),
