@@ -426,14 +426,7 @@ impl Worker {
             if let Some(suspended) = parked.take_granted() {
                 let mut session = suspended.session;
                 let client = item.conn.client.clone();
-                let call = Call {
-                    server: &self.server,
-                    client: &client,
-                    stats: &self.stats,
-                    loop_index: self.index,
-                    now_ms,
-                    breath: None,
-                };
+                let call = self.call(&client, now_ms);
                 execute::granted(&call, &mut session, item.output, &suspended.command);
                 if let Some(request) = suspended.request {
                     self.server.store.lock_end(&request);
@@ -529,22 +522,11 @@ impl Worker {
                 return;
             }
         };
-        let call = Call {
-            server: &self.server,
-            client,
-            stats: &self.stats,
-            loop_index: self.index,
-            now_ms,
-            breath: None,
-        };
         let fast = !self.timer.exact && self.server.registry.entry(id).quick;
-        let started_ns = if fast {
-            0
-        } else {
-            self.timer.settle(&self.stats);
-            env::clock::monotonic_ns()
-        };
+        let started_ns = if fast { 0 } else { self.start_timing() };
+        let call = self.call(client, now_ms);
         let step = execute::execute(&call, session, item.output, id, args, hashes);
+        let progress = &mut self.progress[index];
         match step {
             Step::Done => {
                 progress.consumed = plan.end;
@@ -555,26 +537,40 @@ impl Worker {
                 } else {
                     self.note_duration(client, id, args, started_ns);
                 }
-                let progress = &mut self.progress[index];
-                if session.close_after_reply {
+                self.progress[index].stopped = if session.close_after_reply {
                     *state = State::Closing;
-                    progress.stopped = Some(Flow::Close);
+                    Some(Flow::Close)
                 } else if client.closing.load(Relaxed) {
-                    progress.stopped = Some(Flow::Abort);
-                } else if item.output.len() > OUTPUT_PAUSE_BYTES {
-                    progress.stopped = Some(Flow::Drain);
-                }
+                    Some(Flow::Abort)
+                } else {
+                    (item.output.len() > OUTPUT_PAUSE_BYTES).then_some(Flow::Drain)
+                };
             }
             Step::Deferred => {
                 bump(&self.stats.deferred, 1);
                 progress.stopped = Some(Flow::Again);
             }
-            Step::Locked | Step::Slow => {
-                progress.commands += 1;
-                progress.last_command = id.0;
-                self.set_aside(item, plan, refs, id, step);
-            }
+            Step::Locked | Step::Slow => self.set_aside(item, plan, refs, id, step),
         }
+    }
+
+    #[inline]
+    fn call<'a>(&'a self, client: &'a Arc<Client>, now_ms: i64) -> Call<'a> {
+        Call {
+            server: &self.server,
+            client,
+            stats: &self.stats,
+            loop_index: self.index,
+            now_ms,
+            breath: None,
+        }
+    }
+
+    /// Ends the run of quick commands before a command that is timed by itself.
+    #[inline]
+    fn start_timing(&mut self) -> u64 {
+        self.timer.settle(&self.stats);
+        env::clock::monotonic_ns()
     }
 
     /// Counts the time since `started_ns` for a command that is timed by itself.
@@ -601,6 +597,8 @@ impl Worker {
     ) {
         let conn = &mut *item.conn;
         let progress = &mut self.progress[plan.item as usize];
+        progress.commands += 1;
+        progress.last_command = id.0;
         let owned = if progress.from_pending {
             // The buffer goes with the command, which may be most of it; what follows the command
             // is what stays.
