@@ -13,6 +13,7 @@
 use std::path::{Path, PathBuf};
 
 pub mod codegen;
+pub mod instructions;
 pub mod tidy;
 
 /// The workspace's root directory.

@@ -1,7 +1,8 @@
-//! `cargo xtask tidy` and `cargo xtask codegen [--check]`.
+//! `cargo xtask tidy`, `cargo xtask codegen [--check]`, `cargo xtask instructions [--check|--bless]`.
 
 use std::path::Path;
 use std::process::ExitCode;
+use xtask::instructions::Mode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,7 +14,13 @@ fn main() -> ExitCode {
             xtask::codegen::write(&root).map(|changed| println!("{changed} files changed"))
         }
         ["codegen", "--check"] => xtask::codegen::check(&root),
-        _ => Err("usage: cargo xtask tidy | codegen [--check]".to_owned()),
+        ["instructions"] => xtask::instructions::run(&root, Mode::Compare),
+        ["instructions", "--check"] => xtask::instructions::run(&root, Mode::Check),
+        ["instructions", "--bless"] => xtask::instructions::run(&root, Mode::Bless),
+        _ => Err(
+            "usage: cargo xtask tidy | codegen [--check] | instructions [--check|--bless]"
+                .to_owned(),
+        ),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

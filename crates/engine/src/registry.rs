@@ -1,7 +1,7 @@
 //! All commands by name, and what is derived from their entries once at start.
 
 use crate::command::{Args, Command, Flags, Group, KeySpec};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Index of a command or subcommand in the registry; also of its statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,7 +84,8 @@ impl Registry {
             top_level: Vec::new(),
             children: HashMap::new(),
         };
-        let mut names: HashMap<String, CommandId> = HashMap::new();
+        // In order: where names fall together, the same one comes first in every process.
+        let mut names: BTreeMap<String, CommandId> = BTreeMap::new();
         for command in tables.iter().copied().flatten() {
             let id = registry.add(command, None);
             registry.top_level.push(id);
@@ -157,7 +158,7 @@ impl Registry {
         id
     }
 
-    fn index(&mut self, names: &HashMap<String, CommandId>) {
+    fn index(&mut self, names: &BTreeMap<String, CommandId>) {
         let size = (names.len() * 4).next_power_of_two();
         self.mask = size - 1;
         self.slots = vec![
