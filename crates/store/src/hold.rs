@@ -346,7 +346,9 @@ impl<'a> Hold<'a> {
         if matches!(self.kind, Kind::Granted) {
             self.stale = None;
         }
-        self.kind = Kind::Nothing;
+        if !matches!(self.kind, Kind::Nothing | Kind::Reading) {
+            self.kind = Kind::Nothing;
+        }
         if self.grew {
             for (index, key) in self.keys.iter().enumerate() {
                 self.store.map(key.hash).maintain(key.db);
