@@ -61,10 +61,14 @@ impl<'a> Cx<'a> {
         let mark = self.reply.mark();
         let reply = &mut self.reply;
         let mut found = false;
+        let mut again = false;
         let result = self
             .hold
             .view(key, |view| {
-                reply.truncate_to(mark);
+                if again {
+                    reply.truncate_to(mark);
+                }
+                again = true;
                 found = view.is_some();
                 read(reply, view)
             })
