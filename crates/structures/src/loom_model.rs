@@ -23,7 +23,7 @@ fn explore(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
     // Only the model of three threads comes near.
-    builder.max_duration = Some(std::time::Duration::from_secs(100));
+    builder.max_duration = Some(std::time::Duration::from_secs(60));
     let executions = std::sync::atomic::AtomicU64::new(0);
     let executions = std::sync::Arc::new(executions);
     let counter = std::sync::Arc::clone(&executions);
