@@ -192,19 +192,20 @@ impl Store {
     }
 
     fn latch_many<'a>(&'a self, keys: &[KeyUse<'a>], mode: Mode) -> Result<Kind<'a>, Busy> {
-        let mut order: SmallVec<[u16; 16]> = (0..keys.len() as u16).collect();
-        order.sort_by_key(|index| {
-            let key = &keys[*index as usize];
-            (
-                self.shard(key.hash),
-                key.db,
-                self.map(key.hash).bucket_id(key.db, key.hash),
-            )
-        });
+        // Each key's place is worked out once, not for every comparison.
+        let mut order: SmallVec<[_; 16]> = keys
+            .iter()
+            .zip(0u16..)
+            .map(|(key, index)| {
+                let bucket = self.map(key.hash).bucket_id(key.db, key.hash);
+                (self.shard(key.hash), bucket, index)
+            })
+            .collect();
+        order.sort_unstable();
         let mut latches: Vec<Latch<'a>> = Vec::with_capacity(keys.len());
         let mut of_key = vec![0; keys.len()];
         let mut last: Option<(usize, usize)> = None;
-        for index in order {
+        for (_, _, index) in order {
             let key = &keys[index as usize];
             let place = (self.shard(key.hash), key.db);
             let shared = last == Some(place)
