@@ -181,10 +181,13 @@ fn collected(text: &str) -> Option<u64> {
 fn output(command: &mut Command) -> Result<String, String> {
     let output = command
         .output()
-        .map_err(|error| format!("{:?} cannot be run: {error}", command.get_program()))?;
+        .map_err(|error| format!("{} cannot be run: {error}", command.get_program().display()))?;
     if !output.status.success() {
         let reason = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("{:?} failed: {reason}", command.get_program()));
+        return Err(format!(
+            "{} failed: {reason}",
+            command.get_program().display()
+        ));
     }
     String::from_utf8(output.stdout).map_err(|error| error.to_string())
 }
