@@ -262,7 +262,7 @@ fn number_line(
     at: usize,
     too_long: &str,
 ) -> Result<Option<(Option<i64>, usize)>, ProtocolError> {
-    // One or two digits are by far the most common.
+    // One to three digits are by far the most common.
     if let Some([a, b'\r', b'\n']) = input.get(at..at + 3)
         && a.is_ascii_digit()
     {
@@ -276,6 +276,14 @@ fn number_line(
             Some(i64::from(a - b'0') * 10 + i64::from(b - b'0')),
             at + 4,
         )));
+    }
+    if let Some([a, b, c, b'\r', b'\n']) = input.get(at..at + 5)
+        && matches!(a, b'1'..=b'9')
+        && b.is_ascii_digit()
+        && c.is_ascii_digit()
+    {
+        let [a, b, c] = [a, b, c].map(|digit| i64::from(digit - b'0'));
+        return Ok(Some((Some(a * 100 + b * 10 + c), at + 5)));
     }
     let rest = input.get(at..).unwrap_or_default();
     let Some(end) = find_in_line(rest, b'\r') else {
