@@ -296,7 +296,7 @@ fn inline_commands_that_pile_up_hold_up_nobody() {
         connection.send_raw(&bytes).expect("sent");
         assert_eq!(reply(&mut connection), ok());
         let slowest = slowest_get(server);
-        assert!(slowest < Duration::from_millis(700), "{slowest:?}");
+        assert!(slowest < Duration::from_secs(2), "{slowest:?}");
         for _ in 0..COUNT {
             assert_eq!(reply(&mut connection), bulk("a"));
         }

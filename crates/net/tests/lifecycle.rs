@@ -271,7 +271,7 @@ fn pauses_accepting(backend: IoBackend) {
     assert_eq!(ask(&mut server.connect(), "ECHO a"), "a");
     for _ in 0..3 {
         server.handle.pause_accepting();
-        env::thread::sleep_ms(30);
+        env::thread::sleep_ms(200);
         let mut waiting = server.connect();
         waiting.write_all(b"ECHO b\n").unwrap();
         waiting
@@ -291,12 +291,18 @@ fn ticks_when_idle(backend: IoBackend) {
     let Some(server) = start(backend, 1, &service) else {
         return;
     };
+    let started = env::clock::monotonic_ns();
     env::thread::sleep_ms(1050);
     let ticks = service.ticks.load(Ordering::Relaxed);
-    assert!((4..=14).contains(&ticks), "{ticks} ticks in about a second");
+    // On a busy machine the second is a long one.
+    let tenths = (env::clock::monotonic_ns() - started) / 100_000_000;
+    assert!(
+        (3..=tenths + 5).contains(&ticks),
+        "{ticks} ticks in {tenths} tenths of a second"
+    );
     let passes = server.handle.stats()[0].passes;
     assert!(
-        passes < 60,
+        passes < 6 * tenths,
         "{passes} passes of an idle loop in about a second"
     );
     server.handle.wake_all();
