@@ -29,6 +29,10 @@ pub(crate) enum Program {
     },
 }
 
+/// A port in use is looked at again so often, and so long after the last look.
+const PORT_WAITS: u32 = 100;
+const PORT_WAIT_NS: u64 = 100_000_000;
+
 /// A server that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
@@ -154,8 +158,14 @@ impl Fleet {
     ) -> Result<Server, String> {
         let name = &candidate.name;
         let port = self.port + offset;
-        if sys::port_in_use(port) {
-            return Err(format!("{name}: port {port} is in use"));
+        // The kernel closes a killed server's io_uring, and with it the listener, a moment later.
+        let mut waits_left = PORT_WAITS;
+        while sys::port_in_use(port) {
+            if waits_left == 0 {
+                return Err(format!("{name}: port {port} is in use"));
+            }
+            waits_left -= 1;
+            sys::sleep_ns(PORT_WAIT_NS);
         }
         let directory =
             std::env::temp_dir().join(format!("pronghorn-bench-{}-{port}", std::process::id()));
