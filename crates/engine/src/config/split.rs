@@ -1,106 +1,7 @@
-//! Words of a configuration line: splitting with quotes, and quoting.
+//! Words of a configuration line: quoting them, and lists of processors. They are split as those of
+//! inline commands are.
 
-/// Splits a line into words. `"..."` knows `\n \r \t \b \a \xHH` and `\` before any other byte;
-/// `'...'` knows only `\'`. A closing quote must be followed by a space or the end. None if the
-/// quotes are not balanced.
-pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut words = Vec::new();
-    let mut at = 0;
-    loop {
-        while line.get(at).is_some_and(|byte| is_space(*byte)) {
-            at += 1;
-        }
-        if at == line.len() {
-            return Some(words);
-        }
-        let mut word = Vec::new();
-        loop {
-            match line.get(at) {
-                None => break,
-                Some(b'"') => {
-                    at = double_quoted(line, at + 1, &mut word)?;
-                    break;
-                }
-                Some(b'\'') => {
-                    at = single_quoted(line, at + 1, &mut word)?;
-                    break;
-                }
-                Some(byte) if is_space(*byte) || *byte == 0 => {
-                    at += 1;
-                    break;
-                }
-                Some(byte) => {
-                    word.push(*byte);
-                    at += 1;
-                }
-            }
-        }
-        words.push(word);
-    }
-}
-
-fn is_space(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || byte == 0x0b
-}
-
-/// Reads up to the closing quote; gives the position behind it.
-fn double_quoted(line: &[u8], mut at: usize, word: &mut Vec<u8>) -> Option<usize> {
-    loop {
-        match *line.get(at)? {
-            b'"' => return closed(line, at + 1),
-            b'\\' => {
-                let escaped = *line.get(at + 1)?;
-                let hex = line.get(at + 2..at + 4).and_then(|digits| {
-                    let text = std::str::from_utf8(digits).ok()?;
-                    let plain = digits.iter().all(u8::is_ascii_hexdigit);
-                    plain.then(|| u8::from_str_radix(text, 16).ok())?
-                });
-                if let (b'x', Some(byte)) = (escaped, hex) {
-                    word.push(byte);
-                    at += 4;
-                    continue;
-                }
-                word.push(match escaped {
-                    b'n' => b'\n',
-                    b'r' => b'\r',
-                    b't' => b'\t',
-                    b'b' => 8,
-                    b'a' => 7,
-                    other => other,
-                });
-                at += 2;
-            }
-            byte => {
-                word.push(byte);
-                at += 1;
-            }
-        }
-    }
-}
-
-fn single_quoted(line: &[u8], mut at: usize, word: &mut Vec<u8>) -> Option<usize> {
-    loop {
-        match *line.get(at)? {
-            b'\'' => return closed(line, at + 1),
-            b'\\' if line.get(at + 1) == Some(&b'\'') => {
-                word.push(b'\'');
-                at += 2;
-            }
-            byte => {
-                word.push(byte);
-                at += 1;
-            }
-        }
-    }
-}
-
-fn closed(line: &[u8], at: usize) -> Option<usize> {
-    line.get(at)
-        .is_none_or(|byte| is_space(*byte))
-        .then_some(at)
-}
-
-/// Writes a word in double quotes such that [`split_words`] reads it back.
+/// Writes a word in double quotes such that [`split_words`](super::split_words) reads it back.
 pub fn quote(word: &[u8]) -> String {
     let mut quoted = String::from("\"");
     for &byte in word {
@@ -152,6 +53,7 @@ pub(super) fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::split_words;
 
     fn check(line: &str, expected: Option<&[&str]>) {
         let words = split_words(line.as_bytes());
