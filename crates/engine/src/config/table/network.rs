@@ -60,6 +60,6 @@ pub(super) const ROWS: &[Directive] = &[
     Directive::no_text("server_cpulist").alias("server-cpulist").at_start().doc(
         Chapter::Threads,
         "Cores for the I/O threads, one after the other, as numbers, ranges and ranges with a \
-         step: `0,2`, `0-7`, `0-7:2`. Without it threads are not bound to cores.",
+         step: `0,2`, `0-7`, `0-7:2`. Without it each I/O thread is bound to a core of its own if there are enough, and to none otherwise.",
     ),
 ];
